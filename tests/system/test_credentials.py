@@ -92,7 +92,10 @@ def test_what_starts_without_keys(tmp_path: Path, given: dict[str, object], host
 
 
 def test_service_starts_without_redis_if_it_requires_credentials() -> None:
-    """Whether keys in Redis exist cannot be known then, so that only a setting can decide."""
+    """A service with its keys in Redis starts while Redis is down only if a setting requires credentials.
+
+    Without Redis the service cannot find out whether keys exist.
+    """
     with closing(reserved_port()) as place:
         address = f"redis://127.0.0.1:{port_of(place)}/0"
         given = {"redis_url": address, "seal_key": "s" * 32, "keys_store": "redis"}

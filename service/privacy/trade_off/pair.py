@@ -24,7 +24,7 @@ class TradeOffPair:
     The curves enclose the worst case over everything that is left open. This includes the data sets, the mechanisms of
     a stated class, parameters of later steps chosen after earlier results, and the rest of a release. The worst case is
     a curve: the largest convex one below the trade-off functions of all choices. An attacker who draws a choice at
-    random, and is told which one was drawn, reaches it (docs/decisions/0008-truth-and-brackets.md).
+    random, and learns which one was drawn, reaches it (docs/decisions/0008-truth-and-brackets.md).
 
     Attributes
     ----------

@@ -74,12 +74,10 @@ def one_step(noise: float, rate: float, *, numerator_mixed: bool) -> Callable[[F
 
 
 def composed_delta(noise: float, rate: float, steps: int, eps: float, *, numerator_mixed: bool) -> float:
-    """Return delta_T(eps) of T steps, by the trapezoidal rule over the outcomes of all steps but the last.
+    """Return delta_T(eps) of T sampled steps, by the trapezoidal rule over the outcomes of all steps but the last.
 
-    delta_T(eps) is the mean of delta_{T-1}(eps - L) over the loss L of a step.
-
-    delta_1 is smooth but not analytic where its argument meets the smallest ratio. The error with these nodes is 1e-11
-    for two steps and 1e-8 for three.
+    delta_T(eps) is the mean of delta_{T-1}(eps - L) over the loss L of a step. delta_1 is smooth but not analytic where
+    its argument is the smallest log ratio. The error with these nodes is 1e-11 for two steps and 1e-8 for three.
     """
     mu, h = 2 / noise, 5e-4 if steps == 2 else 0.01
     y = np.arange(-9.0, mu + 9.0, h)
@@ -283,7 +281,10 @@ def test_cost_of_bracket_is_that_of_lattices() -> None:
 
 
 def test_mu_of_bracketed_curve_covers_every_curve_between() -> None:
-    """Includes the case in which the upper curve leaves the range of mu, where the true curve may still lie."""
+    """The enclosure of mu for a curve between two Gaussian curves meets the mu of each curve between them.
+
+    In some cases the upper curve has no point in the range of mu, but a curve between may have points there.
+    """
     shifts = (1.0, 1.02, 1.3, 2.0, 3.0)
     between = Bracketed(gaussian_curve(Enclosure.point(shifts[0])), gaussian_curve(Enclosure.point(shifts[-1])))
     for rate, error in ((1e-9, 1e-9), (0.3, 0.3), (0.3, 1e-3), (0.0, 0.0), (0.1, 0.4)):

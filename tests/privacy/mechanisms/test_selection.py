@@ -204,7 +204,10 @@ def complement(function: PiecewiseExponential) -> PiecewiseExponential:
 
 
 def test_no_stream_exceeds_upper_bound_of_sparse_vectors() -> None:
-    """75 random streams of up to four queries, up to two positive bits; a bit is 1 if answer + noise > threshold."""
+    """No delta of 75 random streams exceeds the upper bound for the sparse vector technique.
+
+    A stream has up to four queries and ends after one or two positive bits. A bit is 1 if answer + noise > threshold.
+    """
     random = np.random.default_rng(3511)
     for _ in range(75):
         first, second = (float(math.exp(random.uniform(-2, 1))) for _ in range(2))

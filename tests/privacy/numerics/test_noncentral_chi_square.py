@@ -37,7 +37,10 @@ def sixty_digits() -> Iterator[None]:
 
 
 def points(degrees: float, noncentrality: float) -> list[float]:
-    """Return points by deviations from the mean; negative ones become powers of ten."""
+    """Return points at fixed numbers of deviations from the mean.
+
+    Points that would be negative become the mean times powers of ten.
+    """
     mean, deviation = degrees + noncentrality, math.sqrt(2 * (degrees + 2 * noncentrality))
     at = [mean + z * deviation for z in DEVIATIONS]
     return [x if x > 0 else mean * 10.0 ** (-1 - 3 * i) for i, x in enumerate(at)]

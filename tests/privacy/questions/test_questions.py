@@ -131,7 +131,10 @@ def test_predictive_values_of_pure_dp_match_theorem() -> None:
 
 @pytest.mark.parametrize("rate", [1e-300, 1e-20, 1e-17, 3e-9, 0.3])
 def test_least_predictive_value_at_small_rates_matches_formula(rate: float) -> None:
-    """The oracle is f(1 - rate) of the Gaussian curve, where 1 - rate rounds to 1."""
+    """The smallest predictive value at a tiny rate matches the type II error of the Gaussian curve at 1 - rate.
+
+    The double 1 - rate is 1.
+    """
     with mpmath.workdps(400):
         tail = mpf(rate)
         x = mpf(float(special.ndtri(rate)))
@@ -327,7 +330,7 @@ def test_values_outside_domain_raise(question: Callable[[AbstractTradeOff, float
 
 
 def test_mu_over_empty_range_has_note() -> None:
-    """If everything is revealed, a mu of 0 would mean the opposite, so the answer carries a note."""
+    """The answer mu = 0 has a note if no point of the curve is in the range, because everything is revealed."""
     revealed = gaussian_dp.mu(add_of({"type": "approximate_dp", "epsilon": 0.0, "delta": 1.0}), 1e-9, 1e-9)
     assert (revealed.value.upper, revealed.global_mu.lower) == (0.0, math.inf)
     assert revealed.notes == (gaussian_dp.NOTHING_IN_RANGE,)
@@ -337,7 +340,7 @@ def test_mu_over_empty_range_has_note() -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_mu_over_possibly_empty_range_is_not_zero(seed: int) -> None:
-    """One of two bounds reveals everything, and curves between the bounds may have points in the range."""
+    """The answer has a note if one curve of a bracket has no point in the range, but curves between may have points."""
     generator = np.random.default_rng([20261202, seed])
     revealing = add_of({"type": "approximate_dp", "epsilon": 10.0 ** generator.uniform(2, 6), "delta": 0.5})
     for least in (add_of(gaussian(10.0 ** generator.uniform(-1, 2))), revealing):

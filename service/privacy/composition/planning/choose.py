@@ -10,7 +10,7 @@ from typing import Final, cast
 
 from service.privacy.composition.exact_sums.exact_runs import smoothed_responses_of
 from service.privacy.composition.planning import closed_forms, contour_inversion, engines
-from service.privacy.composition.planning.accuracy import BRACKET
+from service.privacy.composition.planning.accuracy import BRACKET, SMOOTHED_LOSSES
 from service.privacy.composition.planning.brackets import (
     ENGINES_OF_BRACKETS,
     added,
@@ -240,6 +240,7 @@ def _on_lattices(steps: Steps, options: EngineOptions) -> Plan:
 
     For two steps, a closed form serves requests of few numbers.
     """
+    options = options.no_finer_than(SMOOTHED_LOSSES) if contour_inversion.has_many_losses(steps) else options
     known = engines.lattices(steps, options)
     return replace(known, build=partial(_bounded_lattices, known, steps))
 

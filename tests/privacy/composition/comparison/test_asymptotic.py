@@ -161,7 +161,10 @@ def test_clt_mu_matches_published_formula() -> None:
 
 
 def test_edgeworth_series_of_gamma_sums_has_its_order() -> None:
-    """A sum of n exponentials is a gamma law with cumulants n (k - 1)!. Errors fall like n^{-(order + 1)/2}."""
+    """The errors of the Edgeworth series of a sum of n exponentials fall like n^{-(order + 1)/2}.
+
+    The sum has a gamma law with the cumulants n (k - 1)!, so its tails are known.
+    """
     for order in range(5):
         errors: list[float] = []
         for n in (100, 1600):
@@ -176,10 +179,7 @@ def test_edgeworth_series_of_gamma_sums_has_its_order() -> None:
 
 @pytest.mark.parametrize("name", ["S1", "L1"])
 def test_laplace_runs_are_close_to_reference(name: str) -> None:
-    """Composed Laplace steps have a reference for every question.
-
-    The tolerance is the accuracy of such series, not a bound.
-    """
+    """Asymptotic answers about composed Laplace steps are close to references, within the accuracy of such series."""
     spec = {"S1": "sampled_laplace", "L1": "laplace"}[name]
     for row in (row for row in rows("truth_composed") if row["id"].startswith(name + "-gamma")):
         rate = number(row["inputs"]["baseline_success"])
@@ -207,7 +207,7 @@ def test_remove_direction_is_close_to_contour(method: str) -> None:
     ],
 )
 def test_approximations_have_single_values_of_a_curve(method: str, spec: str) -> None:
-    """All numbers are probabilities, monotone, not below chance, and labelled, however bad the series is."""
+    """Approximations are probabilities, monotone, not below chance, and marked as asymptotic, however bad they are."""
     pair = pair_of(method, spec)
     assert pair.notes[0].startswith(method)
     for curve in (pair.add, pair.remove):
