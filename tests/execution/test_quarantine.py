@@ -93,7 +93,10 @@ def test_the_memory_cache_forgets_one_result() -> None:
 
 
 def test_an_unreadable_file_is_reported_once_and_read_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A directory stands in the place of the file. Known digests stay refused, and all others are served."""
+    """An unreadable file of quarantined results is reported once, and read when it is readable.
+
+    A directory stands in the place of the file. Known digests stay refused, and all others are served.
+    """
     monkeypatch.setattr(module, "RELOAD_SECONDS", 0.0)
     path, reported = tmp_path / "file", list[str]()
     path.mkdir()

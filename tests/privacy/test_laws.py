@@ -126,7 +126,7 @@ def test_power_and_type_two_error_add_up_to_one(case: Case, direction: Direction
 @every_case
 @every_direction
 def test_slopes_support_the_curve(case: Case, direction: Direction) -> None:
-    """f(b) >= f(a) - e^c (b - a) for every b, with the log slope c of the curve f at a."""
+    """Every curve f lies above its tangents: f(b) >= f(a) - e^c (b - a) for all rates b, with the log slope c at a."""
     points = points_of(case.name, direction)
     beta = points.type_two_error
     steep, flat = (np.exp(np.minimum(end, 700)) for end in (points.log_slope.upper, points.log_slope.lower))

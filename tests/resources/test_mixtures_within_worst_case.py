@@ -39,7 +39,7 @@ def _plain(random: Generator) -> Spec:
 
 
 def _batches(random: Generator) -> Spec:
-    """Draw runs on all records."""
+    """Draw runs whose steps use all records."""
     size = int(random.integers(2, 1000))
     return {
         "type": "noisy_sgd",
@@ -103,7 +103,10 @@ def _end(answer: Spec, side: str) -> float:
 
 @pytest.mark.parametrize("seed", range(12))
 def test_curve_of_adversaries_does_not_exceed_worst_case(seed: int) -> None:
-    """The relaxed adversary stands alone, or with another whose own worst case is weaker."""
+    """Curves of adversaries never exceed the worst case.
+
+    The relaxed adversary stands alone, or beside another one whose own worst case is weaker.
+    """
     random = np.random.default_rng([82, seed])
     mechanism, mixture = _drawn(random)
     for part in mixture["components"]:

@@ -218,7 +218,7 @@ def test_theory_curve_of_many_records_bounds_each_and_rises_with_k() -> None:
     ("noise", "steps", "count"), [(NOISELESS, 1, 20_000), (PROPORTIONAL, 3, 10_000), (ISOTROPIC, 2, 4_000)]
 )
 def test_attack_attains_theory_curve(noise: glir.ReleaseNoise, steps: int, count: int) -> None:
-    """The curve of all steps together lies in the empirical band, as in Figure 2a."""
+    """The curve of all steps together lies in the empirical band, as in Figure 2a of the paper."""
     dimension, batch_size = 30, 40
     audits: list[glir.StepAudit] = []
     for step in range(steps):

@@ -38,7 +38,7 @@ def row(
 
 
 def batches(size: int, data: int, sampling: str) -> dict[str, Any]:
-    """Return a DP-SGD run with the sampling rate `size`/`data`, for batches of `size` of `data` records."""
+    """Return a DP-SGD run with batches of `size` out of `data` records, which is the sampling rate `size`/`data`."""
     return BATCHES | {"sampling": sampling, "batch_size": size, "dataset_size": data, "sample_rate": size / data}
 
 

@@ -153,7 +153,7 @@ def test_law_agrees_with_enumeration_of_all_outcomes(draw: Callable[[Generator],
 
 
 def convolved(pair: Pair, steps: int) -> Pair:
-    """Return the pair of several independent steps, with one outcome for all outcomes of one likelihood ratio."""
+    """Return the laws (H0, H1) of several independent steps; outcomes with equal likelihood ratios are merged."""
     total: Pair = [(mp.mpf(1), mp.mpf(1))]
     for _ in range(steps):
         merged: dict[str, tuple[Any, Any]] = {}
@@ -231,10 +231,7 @@ def test_binary_response_is_unit_shift_of_discrete_laplace() -> None:
 
 
 def test_sampled_report_is_visible_mixture() -> None:
-    """A report that is made with probability q has q times the delta of the report.
-
-    For a count on a sample, the law with the record is a mixture.
-    """
+    """A report that is made with probability q has q times the delta of the report."""
     report = {"type": "randomized_response", "epsilon": 1.3, "options": 5}
     sampled = {"type": "poisson_sampled", "sample_rate": 0.2, "mechanism": report}
     for epsilon in (0.0, 0.4, 1.2):
@@ -359,7 +356,10 @@ def test_run_of_skellam_noise_agrees_with_convolution_of_its_losses(variance: fl
 
 
 def test_few_losses_without_lattice_agree_with_direct_convolution() -> None:
-    """Sampled reports have three losses without a common divisor: smoothed curves enclose the exact sums."""
+    """Smoothed curves enclose exact sums for repeated sampled reports.
+
+    Such a report has three losses without a common divisor, so no lattice contains all of them.
+    """
     noise = {"type": "staircase", "epsilon": 1.1, "gamma": 0.3}
     sampled = {"type": "poisson_sampled", "sample_rate": 0.3, "mechanism": noise}
     law: Any = WorstCase().curves(built(sampled)).add

@@ -74,12 +74,10 @@ def one_step(noise: float, rate: float, *, numerator_mixed: bool) -> Callable[[F
 
 
 def composed_delta(noise: float, rate: float, steps: int, eps: float, *, numerator_mixed: bool) -> float:
-    """Return delta_T(eps) of T steps, by the trapezoidal rule over the outcomes of all steps but the last.
+    """Return delta_T(eps) of T sampled steps, by the trapezoidal rule over the outcomes of all steps but the last.
 
-    delta_T(eps) is the mean of delta_{T-1}(eps - L) over the loss L of a step.
-
-    delta_1 is smooth but not analytic where its argument meets the smallest ratio. The error with these nodes is 1e-11
-    for two steps and 1e-8 for three.
+    delta_T(eps) is the mean of delta_{T-1}(eps - L) over the loss L of a step. delta_1 is smooth but not analytic where
+    its argument is the smallest log ratio. The error with these nodes is 1e-11 for two steps and 1e-8 for three.
     """
     mu, h = 2 / noise, 5e-4 if steps == 2 else 0.01
     y = np.arange(-9.0, mu + 9.0, h)

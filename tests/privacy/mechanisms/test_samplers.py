@@ -66,7 +66,10 @@ def fixed(**more: Any) -> DpSgd:
 def test_enclosure_of_fixed_batches_contains_reference(
     sampling: Any, records: int, direction: str, value: float
 ) -> None:
-    """The epsilons were integrated along contours by independent code, accurate to 2e-9."""
+    """Epsilons of batches of fixed size contain reference values.
+
+    The references were integrated along contours by independent code, and are accurate to 2e-9.
+    """
     pair = curves(fixed(sampling=sampling), "add_or_remove_one", records)
     found = getattr(pair, direction).epsilon(1e-5)
     assert found.lower * (1 - 2e-9) <= value <= found.upper * (1 + 2e-9)

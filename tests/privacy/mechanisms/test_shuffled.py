@@ -77,7 +77,7 @@ def worst(mechanism: AbstractMechanism) -> TradeOffPair:
 
 
 def holds(found: Enclosure, value: float, slack: float) -> bool:
-    """Return whether an enclosure contains `value` up to a relative `slack`."""
+    """Return whether an enclosure, widened by the relative `slack`, contains `value`."""
     return found.lower <= value * (1 + slack) and found.upper >= value * (1 - slack)
 
 
@@ -187,7 +187,10 @@ def test_point_between_data_sets(mechanism: ShuffledReports, rate: float, power:
 
 
 def direct_delta(reports: int, epsilon: float, at: float) -> float:
-    """Return delta of the pair of clones by the sum over the number of clones C, with tails of Bin(C, 1/2)."""
+    """Return delta of the clones construction, by a sum over their number C with tails of Bin(C, 1/2).
+
+    A clone is another person's report with the law of one of the two possible reports of the record.
+    """
     with mp.workdps(30):
         p, e = mp.exp(epsilon), mp.exp(at)
         share, x = 2 / (p + 1), p / (p + 1)

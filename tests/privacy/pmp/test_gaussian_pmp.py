@@ -39,7 +39,10 @@ def summed(values: Any, noise_std: float, delta: float, clip_radius: float | Non
 
 
 def oracle_mean(epsilon: mpf, points: FloatArray, point: int, noise_std: float) -> mpf:
-    """Return the left side of Proposition 12 for one point, in 40 digits."""
+    """Return the mean delta over all other points of exchanging one point for the other, in 40 digits.
+
+    It is the left side of Proposition 12 of the paper on practical membership privacy.
+    """
     total = mpf(0)
     for other in np.delete(points, point, axis=0):
         squares = [(mpf(float(a)) - mpf(float(b))) ** 2 for a, b in zip(points[point], other, strict=True)]
@@ -290,7 +293,10 @@ def test_success_bounds_match_closed_form(epsilon: float, delta: float, prior: f
 
 
 def test_success_bounds_are_attained() -> None:
-    """The oracle is the best test under an (epsilon, delta) trade-off, by brute force over its false positive rates."""
+    """The bound of the success equals that of the best test under an (epsilon, delta) trade-off.
+
+    The best test is found by a search over its false positive rates.
+    """
     rates = np.linspace(0, 1, 200_001)
     for epsilon, delta, prior in ((0.7, 0.05, 0.3), (2.0, 1e-3, 0.5), (0.2, 0.2, 0.6)):
         power = np.minimum(

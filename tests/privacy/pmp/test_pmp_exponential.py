@@ -250,9 +250,10 @@ def test_order_of_points_and_objects_does_not_matter() -> None:
 
 @pytest.mark.parametrize(("radius", "longest"), [(10.0, 1.0), (0.5, 1.0), (2.0, 0.0)])
 def test_sensitivity_of_distances_in_ball_is_attained(radius: float, longest: float) -> None:
-    """C + min(C, |w|), from the far side of the ball to its nearest point.
+    """The largest change of the distance to an object, C + min(C, |w|), is attained by two points of the ball.
 
-    C is the radius of the ball, and w the object.
+    C is the radius of the ball, and w the position of the object. One point is at the far side of the ball, and the
+    other is the nearest to the object.
     """
     objects = np.array([[longest, 0.0], [0.0, longest / 2]])
     nearest = min(longest, radius)

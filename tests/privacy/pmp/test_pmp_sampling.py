@@ -37,7 +37,10 @@ def drawn(seed: int, objects: int, half: int, size: float) -> Population:
 @pytest.mark.parametrize("size", [0.1, 1.0, 3.0])
 @pytest.mark.parametrize("seed", range(5))
 def test_intervals_contain_enumerated_values(seed: int, size: float) -> None:
-    """Ten intervals of confidence 0.999 each: a miss indicates a defect."""
+    """Sampled intervals of log ratios contain the values enumerated over all subsets.
+
+    The ten intervals have a confidence of 0.999 each, so a miss indicates a defect.
+    """
     population = drawn(seed, 3, 4, size)
     bounds, truth = swap_bounds(population), exact_log_ratios(population)
     odds = sampled_log_odds(population, bounds, 1000, seed, 0.001)

@@ -122,7 +122,10 @@ def test_mu_of_responses_matches_their_vertices() -> None:
 
 
 def test_mu_of_gaussian_curve_is_its_shift() -> None:
-    """Shifts are drawn down to 1e-15. A range is empty if the type II error at its first rate is too small."""
+    """mu of a Gaussian curve is its shift, drawn down to 1e-15.
+
+    mu is 0 if the range is empty, because the type II error at the smallest rate is below the smallest one allowed.
+    """
     random = np.random.default_rng(SEED + 3)
     for _ in range(60):
         shift = math.exp(random.uniform(math.log(1e-15), math.log(10.0)))

@@ -31,7 +31,7 @@ def _many_digits() -> Any:
 
 
 def probability(generator: np.random.Generator) -> float:
-    """Draw a probability in (0, 1): near 0, near 1, or in between."""
+    """Draw a probability near 0, near 1, or in between."""
     kind, size = int(generator.integers(0, 4)), float(generator.uniform(0, 1))
     return (10 ** (-300 * size), 1 - 10 ** (-15.9 * size), size, 10 ** (-16 * size))[kind] * (1 - 2.0**-53)
 
@@ -42,7 +42,10 @@ def exponent(generator: np.random.Generator) -> float:
 
 
 def assert_narrow_enclosure(found: Enclosure, truth: Any, wide: float = 3e-8) -> None:
-    """Check the bounds and their width; `wide` is u times the largest epsilon plus the error of roots, u = 2^-53."""
+    """Check that an enclosure contains the truth and has at most the relative width `wide`.
+
+    The width covers the rounding of the largest epsilon, and the error of roots.
+    """
     if found.upper < 1e-290 and found.log_lower is not None and found.log_upper is not None:
         assert found.log_lower <= mpmath.log(truth) <= found.log_upper
     assert found.lower <= truth <= found.upper
@@ -127,7 +130,10 @@ def test_priors_near_edge_of_guarantee_match_700_digits(deletions: int) -> None:
 
 @pytest.mark.parametrize("mu", [0.01, 1.0, 8.0, 30.0])
 def test_type_two_errors_at_complements_match_gaussian_formula(mu: float) -> None:
-    """f(1 - a) = Phi(-Phi^-1(1 - a) - mu) for a from 1e-300 to 1/2, also where 1 - a rounds to 1."""
+    """The type II error of mu-GDP at the rate 1 - a is Phi(-Phi^-1(1 - a) - mu).
+
+    a is from 1e-300 to 1/2, also where 1 - a rounds to 1.
+    """
     curve = gaussian_curve(Enclosure.point(mu))
     for rate in (5e-324, 1e-300, 1e-100, 1e-17, 3e-16, 1e-9, 1e-4, 0.3):
         with mpmath.workdps(30):

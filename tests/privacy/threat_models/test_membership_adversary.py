@@ -445,7 +445,10 @@ def test_mean_susceptibility_is_no_bound(dimension: int, batch: int, ratios: tup
 
 @pytest.mark.thorough
 def test_law_of_susceptibilities_lies_between_quantile_mixtures() -> None:
-    """The oracle has many equal shares at quantiles of the law; their profiles mix linearly."""
+    """Bounds for a law of susceptibilities lie between mixtures of many equal shares at its quantiles.
+
+    Profiles of the shares mix linearly.
+    """
     from scipy import stats
 
     curve = Membership(population="chi_square").curves(sgd(10, dimension=10)).add

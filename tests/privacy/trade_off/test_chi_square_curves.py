@@ -184,7 +184,10 @@ def test_deep_tails_match_logarithms() -> None:
 
 @pytest.mark.parametrize("shift", [0.3, 1.0, 4.0])
 def test_one_dimension_matches_integration(shift: float) -> None:
-    """The test rejects |y| > c for y ~ N(0, 1) against N(shift, 1)."""
+    """In one dimension the curve is that of the test that rejects for |y| > c.
+
+    y has the law N(0, 1) under H0 and N(shift, 1) under H1.
+    """
     curve = glrt(1, 1 / shift).add
     for cut in (0.2, 1.5, 5.0):
         with mp.workdps(30):

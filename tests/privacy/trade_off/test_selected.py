@@ -270,7 +270,10 @@ SMALL_LOSSES = {"type": "skellam", "variance": 1e6, "sensitivity": 1}
     ],
 )
 def test_best_of_fixed_trials_is_no_easier_than_all(base: dict[str, Any], count: int) -> None:
-    """The best is a function of all results. Every number is at most that of the composition."""
+    """The best of a fixed number of runs is no easier to attack than all runs together.
+
+    The best is a function of all results, so every number is at most that of the composition.
+    """
     best = selected(base, "fixed", count=count)
     every = {"type": "repeated", "mechanism": base, "steps": count}
     for delta in (1e-10, 1e-5, 1e-2):

@@ -42,7 +42,7 @@ class Step:
         return mp.npdf(y) if self.normal else mp.exp(-abs(y)) / 2
 
     def above(self, t: Any) -> Any:
-        """Return the mass above the point t without the record."""
+        """Return the probability without the record that the outcome exceeds the point t."""
         if self.normal:
             return mp.erfc(t / mp.sqrt(2)) / 2
         return mp.exp(-t) / 2 if t > 0 else 1 - mp.exp(t) / 2
@@ -54,7 +54,7 @@ class Step:
         return 1 - self.rate + self.rate * mp.exp(base)
 
     def threshold(self, ratio: Any) -> Any:
-        """Return the point with this likelihood ratio, or minus or plus infinity if no point has it."""
+        """Return the outcome with this likelihood ratio, or minus or plus infinity if no outcome has it."""
         base = (ratio - 1 + self.rate) / self.rate
         if base <= 0 or (not self.normal and mp.log(base) <= -self.shift):
             return -mp.inf

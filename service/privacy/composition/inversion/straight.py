@@ -9,7 +9,7 @@ The inversion integrals have the kernels 1/z, 1/(z-1) and 1/(z(z-1)):
 
     I0(c) = (1/2 pi i) int e^{K(z) - z c} dz/z                 = P0(S > c),  or  -P0(S <= c) for theta < 0;
     I1(c) = (1/2 pi i) int e^{K(z) - (z-1) c} dz/(z-1)         = P1(S > c),  or  -P1(S <= c) for theta < 1;
-    ID(c) = (1/2 pi i) int e^{K(z) - (z-1) c} dz/(z(z-1))      = delta(c)  (theta > 1),  delta(c) - 1  (0 < theta < 1),
+    ID(c) = (1/2 pi i) int e^{K(z) - (z-1) c} dz/(z(z-1))      = delta(c)  (theta > 1);  delta(c) - 1  (0 < theta < 1);
                                                                  delta(c) - 1 + e^c  (theta < 0).
 
 The trapezoid sum with nodes t_k = k h is exactly sum_m e^{(theta - p) m T} I(c + m T) with T = 2 pi/h (Poisson). Here p

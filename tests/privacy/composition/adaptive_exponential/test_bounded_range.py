@@ -1,5 +1,6 @@
-"""Exponential mechanism against its definition and against two outcomes at their worst shift; extremes at
-800 digits.
+"""Exponential mechanism against its definition, and against pairs of outcomes at the shift with the largest power.
+
+Extreme parameters are compared at 800 digits.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ def largest(reading: Callable[[mpf], mpf], low: mpf, high: mpf) -> mpf:
 def two_outcomes(eta: mpf, shift: mpf, e: mpf) -> mpf:
     """Return delta at epsilon = `e` of two outcomes with the losses `shift` and `shift - eta`.
 
-    delta is the sum of (P1 - e^epsilon P0)_+ over both outcomes.
+    delta is the sum of (P1 - e^epsilon P0)_+ over both outcomes, with their probabilities P0 and P1 under H0 and H1.
     """
     first = (1 - mpmath.exp(shift - eta)) / (mpmath.exp(shift) - mpmath.exp(shift - eta))
     masses = ((first, shift), (1 - first, shift - eta))
@@ -143,7 +144,10 @@ def test_epsilons_match_400_digits_at_any_range(eta: float) -> None:
 
 @pytest.mark.parametrize("eta", [1e-9, 0.2, 1.0, 7.0, 40.0])
 def test_global_gdp_mu_touches_at_equal_errors(eta: float) -> None:
-    """mu(x) = G(x + eta) - G(x), with G = Phi^-1 of the logistic CDF, is largest at x = -eta/2."""
+    """The smallest mu that holds for the whole curve is the largest value of G(x + eta) - G(x), at x = -eta/2.
+
+    G is the normal quantile of the logistic distribution function, and eta the range of the loss.
+    """
     known = ExponentialTradeOff(eta).global_gdp_mu
 
     def normal_score(x: mpf) -> mpf:

@@ -161,7 +161,10 @@ def test_clt_mu_matches_published_formula() -> None:
 
 
 def test_edgeworth_series_of_gamma_sums_has_its_order() -> None:
-    """A sum of n exponentials is a gamma law with cumulants n (k - 1)!. Errors fall like n^{-(order + 1)/2}."""
+    """The errors of the Edgeworth series of a sum of n exponentials fall like n^{-(order + 1)/2}.
+
+    The sum has a gamma law with the cumulants n (k - 1)!, so its tails are known.
+    """
     for order in range(5):
         errors: list[float] = []
         for n in (100, 1600):

@@ -67,7 +67,7 @@ def test_intervals_contain_reference_values(row: dict[str, Any]) -> None:
 def test_intervals_are_as_narrow_as_sampling_allows(name: str) -> None:
     """The width of an interval is at most four standard errors.
 
-    The error is that of both bounds of the power, and that of the rate times the slope of the curve.
+    An interval of the power has two errors: that of the power, and that of the rate times the slope of the curve.
     """
     row = next(row for row in COMPOSED if row["id"] == name)
     pair, truth = pair_of(json.dumps(row["inputs"]["mechanism"])), number(row["value"])
@@ -183,7 +183,10 @@ def test_bands_are_valid_for_any_count_beyond_a_threshold() -> None:
 
 
 def test_band_profiles_match_integrals_of_tails() -> None:
-    """E (1 - e^{t - X})_+ for a law on three points, one of them infinite, with some mass missing."""
+    """Profiles of bands match E (1 - e^{t - X})_+ at the level t for a law of X on three points.
+
+    One of the points is infinite, and some mass is missing.
+    """
     points, tails = np.array([math.inf, 1.5, -0.5]), np.array([0.1, 0.4, 0.8])
     at = np.array([-9.0, -0.5, 0.3, 1.5, 4.0])
     masses = np.diff(tails, prepend=0.0)
@@ -274,7 +277,9 @@ def test_cost_rises_with_steps_and_samples() -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_losses_with_underflowing_squares_are_drawn(seed: int) -> None:
-    """The width of the law is found, and the draws give nearly trivial bounds."""
+    """Losses so small that their squares underflow are drawn: their width is found, and the bounds are
+    nearly trivial.
+    """
     random = np.random.default_rng(seed)
     rate, noise = 10 ** random.uniform(-300, -155), 10 ** random.uniform(-0.5, 15)
     options = EngineOptions(samples=1_000)
@@ -355,7 +360,10 @@ def test_binomial_intervals_match_clopper_pearson() -> None:
 
 
 def test_order_statistic_ranks_have_coverage() -> None:
-    """The mass above the k-th largest of n is Beta(k, n - k + 1). The ranks are the first that reach their side."""
+    """The ranks whose order statistics bound a quantile are the first ones with the promised coverage.
+
+    The mass above the k-th largest of n draws has the law Beta(k, n - k + 1).
+    """
     samples, failure = 1000, 0.01
     for rate in (1e-4, 0.01, 0.3, 0.999):
         k = int(BinomialIntervals(samples, failure).rank_reaching(np.array([rate]))[0])

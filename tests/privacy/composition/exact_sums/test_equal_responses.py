@@ -131,7 +131,10 @@ def test_optimal_composition_matches_published_theorem() -> None:
 
 @pytest.mark.parametrize(("steps", "epsilon"), [(10**5, 0.004), (10**6, 1e-3)])
 def test_long_runs_match_regularised_incomplete_betas(steps: int, epsilon: float) -> None:
-    """Tails at thresholds by the incomplete beta function in ball arithmetic; delta by its two tails."""
+    """Tails and delta of long runs match the incomplete beta function, computed in ball arithmetic.
+
+    delta is a combination of two tails.
+    """
     curve, law = EqualResponses(steps, epsilon), BinomialTails(steps, -epsilon)
     with ctx.workprec(300):
         eps = arb(epsilon)
@@ -166,7 +169,7 @@ def assert_ball_inside(truth: arb, found: Enclosure, width: float) -> None:
 
 
 def test_largest_loss_limits_power_and_delta() -> None:
-    """The power of N steps is at most e^(N eps) alpha, and delta is zero from N eps on."""
+    """The power of N steps of pure eps-DP is at most e^(N eps) alpha, and delta is zero from N eps on."""
     curve = EqualResponses(2, 1.0)
     assert curve.power_at(1e-30).upper <= math.exp(2) * 1e-30 * (1 + 1e-12)
     assert curve.largest_log_ratio == Enclosure.point(2.0)

@@ -81,7 +81,7 @@ def test_smoothed_runs_match_sums_over_all_losses(seed: int) -> None:
 
 
 def test_smoothed_runs_match_many_digits() -> None:
-    """The oracle sums over all atoms of the loss, without code of the service."""
+    """Smoothed runs match sums over all values of the loss in many digits, without code of the service."""
     kinds = [(0.3, 1), (0.37, 2), (0.11, 1), (0.9, 1), (0.023, 1), (1.7, 1)]
     curve = SmoothedResponses(tuple(kinds))
     points = curve.points(np.array(RATES))
@@ -167,9 +167,10 @@ def test_curve_is_its_own_inverse() -> None:
 
 
 def test_effect_of_noise_is_at_most_its_density() -> None:
-    """Gaussian noise of mu = tau raises (e^u - 1)_+ by at most tau e^{tau^2/8} phi(u/tau - tau/2).
+    """Gaussian noise added to the loss u raises the mean of (e^u - 1)_+ by at most tau e^{tau^2/8} phi(u/tau - tau/2).
 
-    phi is the density of N(0, 1). The lower bounds of smoothed runs rest on this inequality.
+    The noise is that of a tau-GDP step, and phi is the density of N(0, 1). The lower bounds of smoothed runs rest on
+    this inequality.
     """
     with mpmath.workdps(500):
         for tau in (mpf("1e-4"), mpf("0.01"), mpf(1), mpf(5)):

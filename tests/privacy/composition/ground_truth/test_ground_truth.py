@@ -330,7 +330,9 @@ def test_small_type_two_errors_keep_their_digits() -> None:
 
 
 def test_decimal_enclosures_contain_second_computation() -> None:
-    """A small part of the comparison of `make bench`."""
+    """Decimal enclosures contain a second computation in more digits: a small part of the comparison of
+    `make bench`.
+    """
     kinds = {"one sampled step": 4, "Gaussian steps": 2, "runs": 1}
     found = list(checked(kinds, 4, seed=2026))
     assert {one.kind for one in found} == set(kinds) < set(KINDS)

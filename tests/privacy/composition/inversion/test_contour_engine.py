@@ -360,7 +360,7 @@ def test_width_does_not_grow_with_steps(steps: int) -> None:
 def test_far_tails_keep_their_digits(eps: float) -> None:
     """Logarithms of delta keep six digits for deltas down to 1e-137 and to 1e-400.
 
-    The runs are the benchmark cases C1 and C5.
+    The runs are the cases C1 and C5 of the benchmarks.
     """
     add, _ = contour_pair(0.0, [SampledGaussianSteps(1.0, 0.01, 1000)])
     bounds = add.profile(np.array([eps]))
@@ -404,7 +404,8 @@ def test_every_quantity_is_answered_at_range_limits(run: tuple[float, float, int
 def test_revealing_run_finds_epsilon_on_first_contour(noise: float) -> None:
     """Epsilon of a run that reveals nearly everything is found on its first contour.
 
-    Alias terms of one pole overflow there. Sums without error bounds still lie within those with error bounds.
+    There the alias terms (copies of the integral at distant thresholds) of one pole overflow. Sums without error bounds
+    still lie within those with error bounds.
     """
     add, remove = contour_pair(0.0, (SampledGaussianSteps(noise, 0.1, 5000),))
     for curve in (add, remove):

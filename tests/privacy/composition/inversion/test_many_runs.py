@@ -167,7 +167,10 @@ def test_most_rare_runs_are_evaluated_beside_frequent_ones(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", [1, *(thorough(seed) for seed in range(2, 8))])
 def test_runs_of_any_parameters_are_evaluated_or_skipped(seed: int) -> None:
-    """Noise and rates cover the range of doubles, where the variance of a loss underflows."""
+    """A batch evaluates or skips runs of any parameters, and enclosures overlap those of runs evaluated alone.
+
+    Noise and rates cover the range of doubles, where the variance of a loss underflows.
+    """
     random = np.random.default_rng(seed)
     steps = [
         SampledGaussianSteps(
@@ -189,7 +192,7 @@ def test_most_training_runs_are_evaluated_in_batch() -> None:
 
 
 def test_runs_with_equal_noise_and_rate_share_tables() -> None:
-    """Runs differ in the number of steps only. They share one table, and similar thresholds share a contour."""
+    """Runs that differ in the number of steps only share one table, and similar thresholds share a contour."""
     steps = [replace(C1, count=number) for number in (200, 1000, 5000, 40_000)]
     asked = (Known(False, "epsilon", 1e-5), Known(False, "power", 1e-3), Known(True, "epsilon", 1e-5))
     for each, step in zip(together(steps, [asked] * 4), steps, strict=True):

@@ -65,9 +65,10 @@ def atoms(steps: list[tuple[float, int]]) -> list[tuple[Any, Any]]:
     [(1.0, [(1.0, 1)], 0.0), (30.0, [(0.1, 12)], 1e-5), (0.4, [(5.0, 2), (0.3, 3)], 1e-12), (4.0, [(0.01, 30)], 0.5)],
 )
 def test_gaussian_and_two_point_steps_match_sum(noise: float, steps: list[tuple[float, int]], delta: float) -> None:
-    """delta(eps) = D + (1 - D) sum q_j delta_gauss(eps - a_j), for eps of either sign.
+    """A Gaussian step beside steps with few losses: delta(eps) = D + (1 - D) sum q_j delta_gauss(eps - a_j), for all
+    eps.
 
-    D is the mass of infinite losses, and q_j that of the finite loss a_j.
+    D is the mass of infinite losses, q_j that of the finite loss a_j, and delta_gauss the profile of the Gaussian step.
     """
     parts = [repeated(pure(epsilon), count) if count > 1 else pure(epsilon) for epsilon, count in steps]
     found = curves(gaussian(noise), *parts, *([approximate(0.0, delta)] if delta else []))
@@ -83,7 +84,11 @@ def test_gaussian_and_two_point_steps_match_sum(noise: float, steps: list[tuple[
 
 
 def test_steep_laplace_and_gaussian_step_match_quadrature() -> None:
-    """delta(eps) is the mean under H1 of delta_gauss(eps - L), by quadrature, with the loss L of the Laplace step."""
+    """A Laplace step of small noise beside a Gaussian step matches a quadrature.
+
+    delta(eps) is the mean under H1 of delta_gauss(eps - L), with the loss L of the Laplace step and the profile
+    delta_gauss of the Gaussian step.
+    """
     scale, rate, mu = 0.3, 0.2, mpf(1) / 2
     found = curves(gaussian(2.0), sampled(rate, laplace(scale)))
     with mpmath.workdps(30):
@@ -105,7 +110,10 @@ def test_steep_laplace_and_gaussian_step_match_quadrature() -> None:
 
 @pytest.mark.parametrize("steps", [[(1.0, 1)], [(0.2, 9), (1.3, 2)]])
 def test_laplace_and_two_point_steps_match_enumeration(steps: list[tuple[float, int]]) -> None:
-    """The oracle shifts thresholds of the closed form by all losses of the two-point steps."""
+    """Laplace steps beside two-point steps match a sum over all losses of the two-point steps.
+
+    Each loss shifts the thresholds of the closed form of the Laplace step.
+    """
     scale = 2.0
     found = curves(laplace(scale), *(repeated(pure(epsilon), count) for epsilon, count in steps))
     e = 1 / mpf(scale)
@@ -184,7 +192,7 @@ def test_contours_agree_with_lattices(point: MixedPoint) -> None:
 
 @pytest.mark.parametrize("point", [one for one in RANDOM if is_inexpensive(one)][:4], ids=str)
 def test_directions_are_dual(point: MixedPoint) -> None:
-    """delta_add(eps) = 1 - e^eps + e^eps delta_remove(-eps)."""
+    """Both directions of a mixed run keep delta_add(eps) = 1 - e^eps + e^eps delta_remove(-eps)."""
     found = pair(point.mechanism, "auto", options=LOOSE)
     for epsilon in (-1.5, 0.2):
         one, other = found.add.profile_at(epsilon), found.remove.profile_at(-epsilon)

@@ -79,7 +79,7 @@ def _dp_profile(c: mpf, epsilon: mpf, delta: mpf) -> mpf:
 
 
 def _profile(spec: dict[str, Any], c: mpf) -> mpf:
-    """Return delta(c) of one step in the add direction, from its definition."""
+    """Return delta at the epsilon `c` of one step in the add direction, from the definition of each kind of step."""
     kind = spec["type"]
     if kind == "poisson_sampled":
         rate = mpf(spec["sample_rate"])
@@ -93,9 +93,10 @@ def _profile(spec: dict[str, Any], c: mpf) -> mpf:
 
 
 def _law_sums(law: LatticeLaw, step: float, thresholds: list[mpf]) -> list[tuple[mpf, mpf, mpf]]:
-    """Return the sums D, G and H of a lattice law from their definitions in `LatticeNodes`, at each threshold.
+    """Return sums D, G and H of a lattice law at each threshold c, as `LatticeNodes` defines them.
 
-    The losses are exact multiples of `step`.
+    They are means under H0 with the likelihood ratio w: D of (w - e^c)_+, G of (e^c - w)_+, and H of min(w, e^c). D and
+    G include the mass of infinite losses. The losses are exact multiples of `step`.
     """
     losses = [mpf(law.offset) + (law.first + i) * mpf(step) for i in range(len(law.masses))]
     atoms = [(mpmath.exp(loss), mpf(float(mass))) for loss, mass in zip(losses, law.masses, strict=True) if mass > 0]
@@ -440,8 +441,9 @@ def test_epsilon_far_from_typical_losses_matches_convolution() -> None:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_inexpensive_upper_bounds_exceed_searched_values(seed: int) -> None:
-    """The bounds are Markov's inequality for the upper law, and the profile on the first lattice, in both
-    directions.
+    """Two inexpensive upper bounds of epsilon are at least the searched value, in both directions.
+
+    They are Markov's inequality for the upper lattice law, and the profile on the first lattice.
     """
     chosen = random.Random(seed)
     step = sampled(chosen.uniform(0.05, 0.9), laplace(chosen.uniform(0.5, 5.0)))
@@ -470,7 +472,9 @@ def test_profile_at_both_bounds_of_epsilon_encloses_delta(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_transform_powers_are_within_error_bound(seed: int) -> None:
-    """The composed masses of a lattice law against direct convolution of the same tilted masses."""
+    """The composed masses of a lattice law agree with a direct convolution of the same tilted masses, within their
+    bound.
+    """
     chosen = random.Random(seed)
     step, count = 2.0**-6, chosen.randint(2, 40)
     curve = pair(built(sampled(0.3, laplace(1.0)))).add

@@ -38,7 +38,10 @@ def _epsilon(run: AbstractMechanism, method: str = "auto") -> Enclosure:
 @pytest.mark.parametrize("steps", [1, thorough(2)])
 @pytest.mark.parametrize("seed", range(2))
 def test_lattices_agree_with_closed_forms_for_distant_shifts(seed: int, steps: int) -> None:
-    """A lattice counts losses beyond the range of doubles as revealing everything."""
+    """Lattices agree with closed forms for shifts that are many standard deviations apart.
+
+    A lattice counts losses beyond the range of doubles as revealing everything.
+    """
     run = _batches(seed, steps)
     exact, found = _epsilon(run), _epsilon(run, "discretised")
     assert exact.relative_width() < 1e-6

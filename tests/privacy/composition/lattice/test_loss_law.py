@@ -138,7 +138,10 @@ def test_derivatives_at_zero_and_one_are_cumulants(name: str) -> None:
 
 @every_step
 def test_cumulants_are_taylor_coefficients(name: str) -> None:
-    """K(s) = sum_k kappa_k s^k/k! around both hypotheses, compared with its value at a small tilt."""
+    """The cumulants kappa_k are the Taylor coefficients of K(s) = sum_k kappa_k s^k/k! around both hypotheses.
+
+    K is the log-moment function of the loss, compared with its value at a small tilt s.
+    """
     law = law_of(name)
     for hypothesis in (0, 1):
         cumulants = law.cumulants(hypothesis)
@@ -149,7 +152,7 @@ def test_cumulants_are_taylor_coefficients(name: str) -> None:
 
 
 def test_cumulants_of_two_points_match_bernoulli_polynomials() -> None:
-    """L = eps (2B - 1) with B Bernoulli. Its cumulants are polynomials in the success probability."""
+    """The cumulants of a loss L = eps (2B - 1) with B Bernoulli are polynomials in its success probability."""
     eps = 1.2
     chances: tuple[tuple[Hypothesis, float], ...] = ((0, 1 / (1 + math.exp(eps))), (1, 1 / (1 + math.exp(-eps))))
     for hypothesis, q in chances:
@@ -192,7 +195,7 @@ def test_laplace_moments_match_closed_form() -> None:
 def test_distributions_lie_on_exact_curve(name: str) -> None:
     """P1(L > c) is the power at rate P0(L > c), and P1(L > c) - e^c P0(L > c) is the profile at c.
 
-    L is the loss.
+    L is the loss of a step, and c a threshold.
     """
     law, step = law_of(name), built(STEPS[name])
     assert isinstance(step, AbstractStep)
@@ -269,7 +272,10 @@ def test_approximate_dp_has_singular_mass_on_both_sides() -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_distributions_rise_from_zero_to_one(seed: int) -> None:
-    """Parameters cover their whole ranges, in both directions, without overflow."""
+    """Distribution functions of a loss rise from 0 to 1 without overflow, in both directions.
+
+    Parameters are drawn from their whole ranges.
+    """
     generator = np.random.default_rng([20261123, seed])
     size, rate = 10.0 ** generator.uniform(-6, 6), 10.0 ** generator.uniform(-12, -0.01)
     laws = (

@@ -174,7 +174,7 @@ def test_single_shift_matches_sampled_gaussian_step(seed: int) -> None:
 
 
 def test_replacement_is_symmetric() -> None:
-    """One curve serves both directions."""
+    """A run under `replace_one` has one curve for both directions."""
     add, remove = _run(_binomial(1.5, 1, 0.02, mirrored=True), 300)
     assert add is remove
     alpha = float(add.points(np.array([0.01])).type_two_error.upper[0])
@@ -198,7 +198,7 @@ def test_enclosure_covers_errors_of_weights() -> None:
 
 
 def test_contours_agree_with_convolutions() -> None:
-    """Delta of a few steps from the law of one loss on a fine lattice, by Fourier transforms."""
+    """Contours agree with delta of a few steps by convolution of the law of one loss on a fine lattice."""
     part, count, h = GaussianMixturePart(2.0, (0.0, 1.0, 2.5), (0.8, 0.15, 0.05)), 24, 2.0**-11
     x = np.linspace(-14.0, 18.0, 400_001)
     moved = np.array(part.shifts) / part.noise_multiplier

@@ -68,7 +68,10 @@ def test_deformed_contours_use_remainder_of_rate(sigma: float, reflected: bool) 
 @pytest.mark.parametrize("direction", ["add", "remove", "both"])
 @pytest.mark.parametrize("seed", range(6))
 def test_fixed_batches_are_as_narrow_as_poisson_batches(seed: int, direction: str) -> None:
-    """Batches of b of n records without replacement are dpsgd(sigma/2, b/n), enclosed by the doubles around b/n."""
+    """Batches of b of n records have the curve of Poisson batches at the rate b/n with half the noise, as narrowly.
+
+    The batches are drawn without replacement. b/n is enclosed by the doubles around it.
+    """
     draw = random.Random(seed)
     size = draw.randint(50, 100_000)
     batch = draw.randint(1, size // draw.choice([2, 10, 40]))

@@ -41,7 +41,7 @@ def test_moments_at_large_tilts_match_quadrature(seed: int, sign: int) -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_remove_direction_is_as_narrow_for_small_losses(seed: int) -> None:
-    """Both directions are equally narrow and nearly equal, because the loss is nearly Gaussian."""
+    """Both directions are equally narrow and nearly equal for small losses, whose law is nearly Gaussian."""
     draw = random.Random(seed)
     sigma, rate, count = 10 ** draw.uniform(3, 6), draw.uniform(0.2, 0.8), round(10 ** draw.uniform(3, 5))
     deviation = math.sqrt(count) * rate / sigma

@@ -216,7 +216,7 @@ def meet(first: AbstractTradeOff, second: AbstractTradeOff, width: float, reach:
 
 @pytest.mark.parametrize(("noise", "steps"), [(3.0, 560), (2.0, 380), (1.0, 250)])
 def test_contours_agree_with_exact_sums(noise: float, steps: int) -> None:
-    """Two engines without a common formula, both to ten digits."""
+    """Contours agree with exact sums, which share no formula with them, to nine digits."""
     mechanism = built(repeated(laplace(noise), steps))
     meet(pair(mechanism, "contour").add, pair(mechanism, "closed_form").add, 1e-9, math.sqrt(steps) / noise)
 

@@ -315,7 +315,10 @@ def test_group_of_pure_dp_composes_as_discrete_laplace_noise() -> None:
 
 @pytest.mark.parametrize("seed", range(10))
 def test_strong_and_faint_bounds_have_no_false_numbers(seed: int) -> None:
-    """Bounds of hundreds of nats, or of 1e-9, lose digits of complements, but no number is on the wrong side."""
+    """Classes with bounds of hundreds of nats, or of 1e-9, have powers and deltas on the right side of simple limits.
+
+    Complements lose digits there.
+    """
     random = default_rng([3, seed])
     scale = float(np.exp(random.uniform(2, 8))) if seed % 2 else float(np.exp(random.uniform(-20, -8)))
     orders = [1.0 + float(np.exp(random.uniform(-3, 0))), 4.0, 60.0, math.inf]

@@ -73,7 +73,7 @@ def test_enclosures_contain_published_values(case: tuple[float, float, int, floa
 
 
 def _two_steps(sigma: float, rate: float, threshold: float) -> tuple[float, float]:
-    """Return P0(S > c) and P1(S > c) of the loss S of two steps.
+    """Return P0(S > c) and P1(S > c) of the loss S of two sampled steps at the threshold c.
 
     The second step is a closed form, the first a fine trapezoidal sum.
     """
@@ -340,7 +340,7 @@ def test_few_steps_in_remove_direction_use_the_profile(seed: int) -> None:
 
 
 def _two_steps_removed(sigma: float, rate: float, threshold: float) -> tuple[Any, Any]:
-    """Return P1(S <= c) and P0(S <= c) of the loss S of two steps to 25 digits.
+    """Return P1(S <= c) and P0(S <= c) of the loss S of two steps at the threshold c, to 25 digits.
 
     The second step is a closed form, the first a quadrature.
     """
@@ -366,7 +366,10 @@ def _two_steps_removed(sigma: float, rate: float, threshold: float) -> tuple[Any
 
 @pytest.mark.parametrize("seed", [0, thorough(1), thorough(2)])
 def test_two_steps_in_remove_direction_match_quadrature(seed: int) -> None:
-    """The rate is P1(S <= c) and the power is P0(S <= c) for the loss S of the run."""
+    """Powers of two steps in the remove direction match a quadrature.
+
+    The rate is P1(S <= c) and the power is P0(S <= c) for the loss S of the run and a threshold c.
+    """
     random = np.random.default_rng(seed)
     for _ in range(2):
         sigma, rate = log_uniform(random, 0.5, 2.0), log_uniform(random, 1e-4, 0.05)

@@ -64,7 +64,7 @@ def _nodes(step: SampledStep, left: float) -> tuple[FloatArray, FloatArray]:
 
 
 def _weights_and_losses(step: SampledStep, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return ln of the density of H1, and the loss, at normal scores of the outcome of a step."""
+    """Return ln of the density of H1, and the loss, at outcomes `y` of a step in standard deviations of its noise."""
     v, rate = step.mean + y / step.sigma, step.rate
 
     def log_mixture(u: FloatArray) -> FloatArray:
@@ -170,7 +170,10 @@ def test_continued_profile_is_bounded_on_circles(mirrored: bool) -> None:
 
 
 def test_tail_bounds_of_two_core_steps_hold() -> None:
-    """Upper bounds of P1(S > a) for the sum S of two losses hold, and exceed the tail by a small factor only."""
+    """Upper bounds of P1(S > a) for the sum S of two usual losses hold, and exceed the tail by a small factor only.
+
+    Usual losses are those of the core, without rare large ones.
+    """
     step = SampledStep(1.2, 1e-4, 2, mirrored=True)
     law, epsilon = JumpLaw(step), 0.1
     jump, moderate = 0.035, 0.015
@@ -190,7 +193,10 @@ def test_tail_bounds_of_two_core_steps_hold() -> None:
 
 @pytest.mark.parametrize(("noise", "rate", "steps"), [(1.5, 1e-3, 3000), (2.0, 5e-4, 20_000)])
 def test_contour_of_a_core_without_an_end(noise: float, rate: float, steps: int) -> None:
-    """Nearly all losses of these runs count as core losses, so the profile of the core is that of ordinary contours."""
+    """Contours are valid for runs of which nearly all losses count as usual, so that the core has no largest loss.
+
+    The profile of the core (the part without rare large losses) is that of ordinary contours.
+    """
     step = SampledStep(noise, rate, steps, mirrored=True)
     lower, upper = CoreContour(CoreLaw(step, 8.5, 10.0), steps, 0.2, 60.0).log_profile()
     delta = pair(built(dpsgd(noise, rate, steps)), neighbours=ONE_REPLACED).add.profile_at(0.2)
