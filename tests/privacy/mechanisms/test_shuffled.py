@@ -36,6 +36,7 @@ from service.privacy.trade_off.shuffled.mean_form import MeanForm
 from service.privacy.trade_off.shuffled.ones import Ones
 from tests.privacy.shuffled_laws import Counts, envelope, pairs_of_laws, reported
 from tests.privacy.shuffled_script import script_delta
+from tests.slow_marker import thorough
 
 ROWS = [
     row
@@ -121,7 +122,11 @@ def all_deltas(
 
 
 @pytest.mark.parametrize(
-    ("reports", "options"), [(2, 2), (3, 2), (4, 2), (5, 2), (6, 2), (2, 3), (3, 3), (4, 3), (5, 3), (6, 3)]
+    ("reports", "options"),
+    [
+        *[(2, 2), (3, 2), (4, 2), (5, 2), (6, 2), (2, 3), (3, 3), (4, 3), (5, 3), (6, 3)],
+        *[thorough(*each) for each in ((9, 2), (12, 2), (8, 3), (3, 4), (5, 4), (4, 5))],
+    ],
 )
 def test_enumeration_of_all_neighbours(reports: int, options: int) -> None:
     for number, epsilon in enumerate((0.4, 1.3, 2.8)):
