@@ -229,7 +229,10 @@ LONG_RUNS: Final = {
 @pytest.mark.parametrize("run", LONG_RUNS)
 @pytest.mark.parametrize("direction", ["add", "remove"])
 def test_delta_of_many_steps_lies_between_rounded_losses(run: str, direction: Direction) -> None:
-    """Outputs of no weight are left out of the grid, and all rounding of doubles is far below the slack."""
+    """The checker's delta of many steps lies between those with losses rounded down and up.
+
+    Outputs of no weight are left out of the grid, and all rounding of doubles is far below the slack.
+    """
     step = LONG_RUNS[run]
     lower, upper = (rounded_delta(step, 0.4, direction, 5e-5, up) for up in (False, True))
     assert upper - lower <= 0.1 * upper

@@ -98,7 +98,10 @@ def test_every_double_survives_the_canonical_form() -> None:
 
 @pytest.mark.parametrize("digits", ["9007199254740993", "12345678901234567001", "1" + "0" * 21, "9" * 400])
 def test_integers_that_are_no_shortest_form_of_a_double_are_unreadable(digits: str) -> None:
-    """Another text of the same double would be another envelope of the same statement."""
+    """An envelope with an integer that is not the shortest form of its double is unreadable.
+
+    Otherwise one statement would have several envelopes.
+    """
     body = changed(lambda members: members["predicate"]["answer"].update(number="digits"))
     with pytest.raises(Unreadable, match="canonical form"):
         verify_file(signed(body.replace(b'"number":"digits"', b'"number":' + digits.encode())), KEYS)
