@@ -68,7 +68,7 @@ def dominating(curve: AbstractTradeOff) -> AbstractTradeOff:
 
 
 def _attained_nodes(curve: AbstractTradeOff, bound: SelectionBound) -> Nodes:
-    """Return points of the attained side of `curve`: those of `bound` if it has read this curve."""
+    """Return points of `curve`, or of its attained lower bound; those that `bound` has of this curve are used again."""
     return bound.grid if curve is bound.curve else nodes_of(curve.attained if isinstance(curve, Bracketed) else curve)
 
 
