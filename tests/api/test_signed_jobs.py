@@ -112,7 +112,10 @@ def test_active_and_cancelled_jobs_are_not_signed(signing: TestClient) -> None:
 def test_results_with_points_that_a_limit_left_out_are_not_signed(
     error: Exception, signing: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another run may answer these points, so that a replay would differ."""
+    """Results that lack points because of a limit are not signed.
+
+    Another run may answer these points, so that a replay would differ.
+    """
     job, _ = signed_job(signing, PARTLY_INVALID)
     repository = signing.app_state["services"].jobs.repository
     failed = ChunkResult(Chunk(0, 2), failure_lines(Chunk(0, 2), serialize_problem(error)))

@@ -48,7 +48,7 @@ def changed(edit: Callable[[dict[str, Any]], object]) -> bytes:
 
 
 def test_signature_is_that_of_the_dsse_specification() -> None:
-    """Build the signed bytes from the specification, and verify them with the library alone."""
+    """The library verifies a signature over the bytes that the test builds from the DSSE specification."""
     envelope = json.loads(bounds_envelope())
     body = base64.b64decode(envelope["payload"])
     kind = envelope["payloadType"]
@@ -98,7 +98,10 @@ def test_every_double_survives_the_canonical_form() -> None:
 
 @pytest.mark.parametrize("digits", ["9007199254740993", "12345678901234567001", "1" + "0" * 21, "9" * 400])
 def test_integers_that_are_no_shortest_form_of_a_double_are_unreadable(digits: str) -> None:
-    """Another text of the same double would be another envelope of the same statement."""
+    """An envelope with an integer that is not the shortest form of its double is unreadable.
+
+    Otherwise one statement would have several envelopes.
+    """
     body = changed(lambda members: members["predicate"]["answer"].update(number="digits"))
     with pytest.raises(Unreadable, match="canonical form"):
         verify_file(signed(body.replace(b'"number":"digits"', b'"number":' + digits.encode())), KEYS)
@@ -251,7 +254,7 @@ EDITS: dict[str, Callable[[dict[str, Any]], object]] = {
 
 @pytest.mark.parametrize("edit", EDITS)
 def test_statements_that_contradict_themselves_are_unreadable(edit: str) -> None:
-    """Sign them with the right key: a signature alone makes no statement."""
+    """Statements that contradict themselves are unreadable although the right key signed them."""
     with pytest.raises(Unreadable):
         verify_file(signed(changed(EDITS[edit])), KEYS)
 

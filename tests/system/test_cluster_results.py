@@ -41,7 +41,10 @@ def assert_refused(client: httpx2.Client, job: str) -> None:
 
 
 def test_worker_records_decisions_and_disputed_results_are_refused(tmp_path: Path) -> None:
-    """A job that had its result before the quarantine is refused, and a later job of the same request fails."""
+    """A worker records decisions, and disputed results are refused.
+
+    A job that had its result before the quarantine is refused, and a later job of the same request fails.
+    """
     path = tmp_path / "worker-audit.jsonl"
     with (
         cluster(tmp_path, workers=1, audit_log=str(path)) as made,

@@ -307,7 +307,10 @@ def test_bracket_of_any_randomiser(reports: int, local: float) -> None:
 
 
 def test_published_parameters_are_below_an_attained_value() -> None:
-    """The parameters of wangsw/PrivacyAmplification for k-ary randomised response give no upper bound."""
+    """The parameters of wangsw/PrivacyAmplification for k-ary randomised response are below an attained delta.
+
+    They therefore give no upper bound.
+    """
     published = script_delta(2, 4, 1.508, 1.440)
     assert published == pytest.approx(0.00526, rel=2e-3)
     found = worst(responses(2, 1.508, 4)).both.profile_at(1.440)
@@ -322,7 +325,10 @@ def test_published_parameters_are_below_an_attained_value() -> None:
 
 
 def test_adaptive_randomiser_by_person_is_not_covered() -> None:
-    """A second person who repeats the report of the first undoes the shuffling, which the premise excludes."""
+    """Randomisers that depend on reports of other persons exceed the bound, which excludes them by its premise.
+
+    A second person who repeats the report of the first undoes the shuffling.
+    """
     local, at = 1.0, 0.3
     p, e = math.exp(local), math.exp(at)
     repeated = (p - e) / (p + 1)

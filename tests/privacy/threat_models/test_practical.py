@@ -93,7 +93,10 @@ def test_conversions_match_reference(row: dict[str, Any]) -> None:
     ids=str,
 )
 def test_worst_case_uses_replacement_if_supported(spec: dict[str, Any], relation: NeighboringRelation) -> None:
-    """All data sets of PMP (practical membership privacy) have n records, so neighbours differ by a replaced record."""
+    """The worst case beside an answer is that of a replaced record, if the mechanism supports it.
+
+    All data sets of PMP (practical membership privacy) have n records, so neighbours differ by a replaced record.
+    """
     model, mechanism = practical(1.0), built(spec)
     assert model.worst_case(mechanism) == WorstCase(relation)
     model.worst_case(mechanism).curves(mechanism)
