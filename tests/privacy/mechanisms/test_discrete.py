@@ -169,10 +169,11 @@ def convolved(pair: Pair, steps: int) -> Pair:
 @pytest.mark.parametrize(
     "draw", [randomized_response, unary_encoding, discrete_laplace], ids=lambda each: each.__name__
 )
-def test_composition_agrees_with_direct_convolution(draw: Callable[[Generator], tuple[Spec, Pair]]) -> None:
+@pytest.mark.parametrize("cases", [4, thorough(100)])
+def test_composition_agrees_with_direct_convolution(draw: Callable[[Generator], tuple[Spec, Pair]], cases: int) -> None:
     random = np.random.default_rng(3500)
     with mp.workdps(40):
-        for _ in range(4):
+        for _ in range(cases):
             spec, pair = draw(random)
             steps = int(random.integers(2, 4))
             small = convolved(pair, 1)

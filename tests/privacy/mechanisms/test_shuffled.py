@@ -218,7 +218,7 @@ def test_random_cases_against_direct_sums() -> None:
     assert disagree == 0
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", [*range(10), *map(thorough, range(10, 100))])
 def test_contour_encloses_listed_profile(seed: int) -> None:
     random = np.random.default_rng([7, seed])
     epsilon, options = float(random.uniform(0.1, 5.0)), int(random.integers(3, 9))
@@ -257,7 +257,7 @@ def test_table_encloses_the_profile() -> None:
     assert (many.upper[shown] <= 1.05 * many.lower[shown]).all()
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", [*range(20), *map(thorough, range(20, 300))])
 def test_ones_against_exact_fractions(seed: int) -> None:
     random = np.random.default_rng([9, seed])
     reports = int(random.integers(2, 60))
