@@ -30,7 +30,7 @@ class EngineOptions:
     @property
     def accuracy(self) -> Accuracy:
         """Relative widths of enclosures that the engines aim at for the requested `relative_tolerance`."""
-        return Accuracy(self.relative_tolerance, self.long_lists)
+        return Accuracy(self.relative_tolerance, long_lists=self.long_lists)
 
     def no_finer_than(self, width: float) -> EngineOptions:
         """Return the options with a relative tolerance of at least `width`."""

@@ -29,14 +29,13 @@ delta is convex in k = e^c, so chords between thresholds bound it from above. Al
 
 from __future__ import annotations
 
-import itertools
 import math
 from typing import Final, final
 
 import numpy as np
 
 from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
-from service.privacy.trade_off.selection.hull import upper_hull
+from service.privacy.trade_off.selection.hull import thinned, upper_hull
 from service.privacy.trade_off.selection.nodes import ROUNDING, Nodes, differences
 from service.privacy.trade_off.selection.trial import LARGEST, Trial
 from service.privacy.trade_off.selection.trial_counts import SLACK, TrialCounts
@@ -50,11 +49,6 @@ NEAR: Final = -8.5
 """Smallest normal score of rates whose cells are divided for a fixed number of trials."""
 SUB_CELLS: Final = 8
 """Number of parts of a cell within which concavity bounds the curve of one run."""
-SPACING: Final = 0.01
-"""Smallest difference of the log slopes of the edges that are kept; more for slopes beyond FAR."""
-FAR: Final = 3.0
-NARROWEST: Final = 1e-4
-"""Smallest range of log slopes with a proportional smallest difference."""
 ROUGH, FINE = 120, 400
 """Numbers of epsilons over the whole range, and between FAINT and PLAIN."""
 FAINT, PLAIN = 1e-14, 0.95
@@ -120,7 +114,11 @@ class SelectionBound:
 
 
 def _refined(trial: Trial, counts: TrialCounts) -> tuple[FloatArray, FloatArray]:
-    """Return rises and log slopes of the edges of the hull, from (0, 0), with cells divided where an apex is high."""
+    """Return the rises and log slopes of the edges of the concave hull, from (0, 0).
+
+    The hull is that of the points (B, A) of `upper_bound.py`. A cell between two nodes is divided where its apex, the
+    point at which its steepest and flattest lines meet, is high above the hull.
+    """
     nodes = trial.nodes
     for _ in range(REFINEMENTS):
         wide = _wide(nodes, counts)
@@ -130,11 +128,14 @@ def _refined(trial: Trial, counts: TrialCounts) -> tuple[FloatArray, FloatArray]
         inner = left[:, None] + (right - left)[:, None] * (np.arange(1, PARTS) / PARTS)
         nodes = nodes.with_scores(trial.curve, inner.ravel())
     x, y, _ = _vertices(nodes.divided(SUB_CELLS) if counts.identical else nodes, counts)
-    return _thinned(x, y)
+    return thinned(x, y)
 
 
 def _wide(nodes: Nodes, counts: TrialCounts) -> IndexArray:
-    """Return the indices of cells on the hull in which the curve of one run is not determined well."""
+    """Return the indices of cells on the hull in which the curve of one run is not known well.
+
+    A cell is the interval of rates between two nodes.
+    """
     _, _, on_hull = _vertices(nodes, counts)
     flattest, steepest = nodes.slopes
     run = nodes.widths
@@ -152,7 +153,11 @@ def _wide(nodes: Nodes, counts: TrialCounts) -> IndexArray:
 
 
 def _vertices(nodes: Nodes, counts: TrialCounts) -> tuple[FloatArray, FloatArray, BoolArray]:
-    """Return B and A of the vertices of the hull, rising from (0, 0), and which cells have a point on the hull."""
+    """Return B and A of the vertices of the hull, rising from (0, 0), and which cells have a point on the hull.
+
+    The hull is the concave hull of the points (B, A) of `upper_bound.py`. A cell is the interval of rates between two
+    nodes.
+    """
     rate_side, power_side, steepest, flattest = _curve(nodes, counts) if counts.identical else _steeper(nodes, counts)
     with np.errstate(all="ignore"):
         run, rise = np.diff(rate_side), np.diff(power_side)
@@ -170,37 +175,6 @@ def _vertices(nodes: Nodes, counts: TrialCounts) -> tuple[FloatArray, FloatArray
     return x[kept], y[kept], cells
 
 
-def _thinned(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return rises and log slopes of edges of a hull above the concave polygon through (x, y), from (0, 0).
-
-    Edges whose slope is close to that of the edge before are omitted, and their neighbours extended until they meet.
-    """
-    run, rise = np.diff(x), np.diff(y)
-    with np.errstate(divide="ignore"):
-        logs = np.where(run > 0, np.log(rise) - np.log(np.where(run > 0, run, 1.0)), np.inf)
-    kept = [0]
-    spacing = SPACING * min(1.0, max(_spread(logs[rise > 0]), NARROWEST))
-    for edge in range(1, len(logs)):
-        if rise[edge] > 0 and logs[edge] < logs[kept[-1]] - spacing * max(1.0, abs(logs[edge]) / FAR):
-            kept.append(edge)
-    heights = [0.0]
-    for first, second in itertools.pairwise(kept):
-        # Both edges go through vertices of the polygon; the first may be vertical.
-        ratio = math.exp(logs[second] - logs[first])
-        line = y[second] - (x[second] - x[first + 1]) * math.exp(logs[second])
-        height = (line - ratio * y[first + 1]) / (1 - ratio) + ROUNDING / spacing * y[second]
-        heights.append(min(max(height, heights[-1]), float(y[-1])))
-    # The last edge rises up to the height of the polygon.
-    heights.append(float(y[-1]))
-    return np.diff(heights), logs[kept]
-
-
-def _spread(logs: FloatArray) -> float:
-    """Return the difference of the largest and the smallest finite number."""
-    finite = logs[np.isfinite(logs)]
-    return float(finite.max() - finite.min()) if finite.size else 0.0
-
-
 def _merged(nodes: FloatArray, inner: FloatArray) -> FloatArray:
     """Return the sequence nodes[0], inner[0], nodes[1], inner[1], ..., nodes[-1]."""
     merged = np.empty(len(nodes) + len(inner))
@@ -209,7 +183,11 @@ def _merged(nodes: FloatArray, inner: FloatArray) -> FloatArray:
 
 
 def _curve(nodes: Nodes, counts: TrialCounts) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Return B and upper bounds of A at the nodes, and the steepest and flattest slope dA/dB of every cell."""
+    """Return B and upper bounds of A at the nodes, and the steepest and flattest slope dA/dB of every cell.
+
+    A(u) = phi'(T(u)) and B(u) = phi'(u), with the generating function phi of the number of trials (`counts`) and the
+    power T(u) at the rate u. A cell is the interval between two nodes.
+    """
     rate_side = counts.slope(nodes.rate, nodes.rest)
     power_side = counts.slope(nodes.power[1], nodes.error[0])
     bend = counts.curvature(nodes.rate, nodes.rest)
@@ -247,10 +225,11 @@ def _quotients(nodes: Nodes, counts: TrialCounts) -> tuple[FloatArray, FloatArra
 
 
 def _steeper(nodes: Nodes, counts: TrialCounts) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Return the numbers of `_curve` for the least function above T whose logarithm is concave in ln u.
+    """Return B, upper bounds of A and slopes dA/dB as `_curve` does, for a function T+ above the power T.
 
-    The number of trials is K = `counts`. A line through two points with a positive value at u = 0 is convex in these
-    logarithms, so chords of the logarithms are above it. Between two vertices T+ = C u^b, and A = const B^b.
+    T+(u) is the least such function whose logarithm is concave in ln u. A line through two points with a positive value
+    at u = 0 is convex in these logarithms, so chords of the logarithms are above T. Between two vertices T+ = C u^b,
+    and A is proportional to B^b. `counts` is the law of the number of trials.
     """
     rate, power = _apices(nodes)
     with np.errstate(all="ignore"):
