@@ -86,12 +86,12 @@ class Answering:
         asked = [AskedQuestion(question, question, (), pointer) for question, pointer in questions.items()]
         with self._shares.next_share(len(asked)):
             found = read_in_rounds(self.curves, asked, self._tolerance, work)
-        self._store(dict(zip(questions, found, strict=True)))
+        self._store(list(zip(questions, found, strict=True)))
 
-    def _store(self, found: Mapping[QuestionSpec, EngineAnswer]) -> None:
-        """Store the answers `found`, by question, against the strongest attacker."""
-        self._found |= found
-        self.keep(self._run.threat_model, [each.answer(asked, conditional=False) for asked, each in found.items()])
+    def _store(self, found: Sequence[tuple[QuestionSpec, EngineAnswer]]) -> None:
+        """Store pairs of a question and its answer against the strongest attacker."""
+        self._found.update(found)
+        self.keep(self._run.threat_model, [each.answer(asked, conditional=False) for asked, each in found])
 
     def worst_case(self, question: QuestionSpec, pointer: str) -> ResponseFields:
         """Return the answer to `question` against the strongest attacker.
@@ -148,9 +148,10 @@ class Answering:
                 found = narrower(before, self.curves, question, self._tolerance)
         except PrivacyComputationError as error:
             raise attribute_error(error, pointer, question) from None
-        others = {each: answer for each, answer in self._found.items() if each != question} | {question: found}
-        *_, last = joint_answers(self.curves, list(others), list(others.values()), self._tolerance)
-        self._store({question: last})
+        known = [pair for pair in self._found.items() if pair[0] != question]
+        asked, answers = [each for each, _ in known], [answer for _, answer in known]
+        *_, last = joint_answers(self.curves, [*asked, question], [*answers, found], self._tolerance)
+        self._store([(question, last)])
 
     def _known_answer(self, model: ThreatModelSpec, question: QuestionSpec) -> ResponseFields | None:
         """Return a stored answer that answers the question, or None.
