@@ -12,7 +12,7 @@ from typing_extensions import deprecated
 from privacy_bounds.api import Asking
 from privacy_bounds.calls import ENVELOPE, JSON, Call, encode, read_response
 from privacy_bounds.clients import Client, jobs_path, resource_name
-from privacy_bounds.errors import InvalidArgument, PrivacyBoundsError
+from privacy_bounds.errors import InvalidArgument, PrivacyBoundsError, Refused
 from privacy_bounds.jobs import AsyncJob
 from privacy_bounds.pictures import Origin
 
@@ -36,7 +36,10 @@ def _awaited(
         asking = self.blocking
         call = build(asking, *args, **kwargs)
         body = call.body()
-        received = await self.send(call.path, body, call.media_type)
+        try:
+            received = await self.send(call.path, body, call.media_type)
+        except Refused as error:
+            raise call.name_argument(error) from None
         return call.read(received, Origin(asking, call.path, body, call.notes))
 
     shown = cast("Any", ask)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Final, Generic, ParamSpec, T
 
 from pydantic import BaseModel, ValidationError
 
-from privacy_bounds.errors import InvalidAnswer, InvalidArgument
+from privacy_bounds.errors import InvalidAnswer, InvalidArgument, Refused
 from privacy_bounds.pictures import Origin
 from privacy_bounds.runs import Notes
 
@@ -24,6 +24,7 @@ T = TypeVar("T")
 ResponseT = TypeVar("ResponseT", bound="Response")
 JSON: Final = "application/json"
 ENVELOPE: Final = "application/vnd.dsse.envelope.v1+json"
+NOT_ACCEPTABLE: Final = "/problems/not-acceptable"
 
 
 @final
@@ -41,6 +42,19 @@ class Call(Generic[T]):
         """Return the request body as JSON. Raise InvalidArgument."""
         return encode(self.request)
 
+    def name_argument(self, refusal: Refused) -> Refused:
+        """Return a refusal in the words of the method that was called, as a new error for an unknown media type.
+
+        The service names the header `Accept` there, which the client has set from the argument `form`.
+        """
+        if refusal.problem.type != NOT_ACCEPTABLE or self.media_type == JSON:
+            return refusal
+        from api_schemas.problems import FieldError
+
+        detail = f"form: there is no answer as {self.media_type}. Use a media type of `supported`."
+        named = {"detail": detail, "errors": (FieldError(pointer="", detail=detail),)}
+        return Refused(refusal.problem.model_copy(update=named), refusal.retry_after)
+
 
 def asks(build: Callable[Concatenate[Asking, P], Call[T]]) -> Callable[Concatenate[Asking, P], T]:
     """Turn a method that builds a call into a method that sends the call and returns the answer.
@@ -52,7 +66,11 @@ def asks(build: Callable[Concatenate[Asking, P], Call[T]]) -> Callable[Concatena
     def ask(self: Asking, *args: P.args, **kwargs: P.kwargs) -> T:
         call = build(self, *args, **kwargs)
         body = call.body()
-        return call.read(self.send(call.path, body, call.media_type), Origin(self, call.path, body, call.notes))
+        try:
+            received = self.send(call.path, body, call.media_type)
+        except Refused as error:
+            raise call.name_argument(error) from None
+        return call.read(received, Origin(self, call.path, body, call.notes))
 
     parameters = signature(build)
     answered = str(parameters.return_annotation).removeprefix("Call[").removesuffix("]")

@@ -132,7 +132,11 @@ class CpuTime:
 
 
 def load(process: psutil.Process, port: int, kind: Kind, seconds: float, numbers: Iterator[int]) -> Seen:
-    """Send requests of one kind from CLIENTS connections, each after the answer to the one before."""
+    """Send requests of one kind to `port` from CLIENTS connections for some seconds.
+
+    Each connection sends its next request after the answer to the one before. `numbers` makes the requests distinct,
+    and `process` is the service, whose CPU time is measured.
+    """
     taken: list[float] = []
     stop = threading.Event()
 

@@ -46,5 +46,5 @@ def dpsgd(*questions: dict[str, Any]) -> Iterator[bytes]:
 
 
 def same(bodies: Iterator[bytes]) -> Iterator[bytes]:
-    """Yield the first of the request bodies again and again, without end."""
+    """Yield the first of the request bodies again and again."""
     return repeat(next(bodies))

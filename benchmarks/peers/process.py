@@ -44,14 +44,18 @@ class Peer:
 
         `options` are those of the peer library.
         """
-        questions = [(name.partition("-")[0], argument(name), name) for name in names]
         parameters = (run.noise, run.noise_multiplier, run.sample_rate, run.steps)
-        given = {"run": parameters, "options": options, "questions": questions, "rounds": rounds}
+        return self.ask_for(parameters, names, rounds, **options)
+
+    def ask_for(self, parameters: Sequence[Any], names: Sequence[str], rounds: int = 1, **options: Any) -> PeerAnswer:
+        """Build the library's object for the arguments of its `build`, and evaluate every named number."""
+        questions = [(name.partition("-")[0], argument(name), name) for name in names]
+        given = {"run": list(parameters), "options": options, "questions": questions, "rounds": rounds}
         self.requests.write(json.dumps(given) + "\n")
         self.requests.flush()
         line = self.answers.readline()
         if not line:
-            raise RuntimeError(f"a peer ended while it was asked {run}")
+            raise RuntimeError(f"a peer ended while it was asked {parameters}")
         answer: dict[str, Any] = json.loads(line)
         return PeerAnswer(**answer)
 

@@ -38,7 +38,10 @@ class Guide:
         return float(exponents(step, step.terms(), acb(y))[1].real)
 
     def _place(self, cuts: dict[Step, float]) -> bool:
-        """Choose a contour with these cuts (section 6). Return False if the frequent part is not negligible."""
+        """Choose a contour for these cuts, thresholds between frequent and rare outcomes (section 6 of the proof).
+
+        Return False if the frequent part is not negligible.
+        """
         self.cuts = cuts
         x = minimise_positive(lambda x: self.log_bound(1 + x) - math.log(x) - math.log1p(x))
         self.theta = 1 + x
@@ -68,8 +71,9 @@ class Guide:
     def eta(self, step: Step, scale: float = 0.0) -> float:
         """Return how far the path of the integral M of a step moves up, for the bound of omitted nodes.
 
-        M is the transform of the loss. `scale` is the distance in units of the width of the cut, and without cuts in
-        units of count^(-1/2), so that it is the distance for a single step.
+        M is the transform of the loss. `scale` is the distance in units of the width tau of the cut, which divides rare
+        from frequent outcomes (section 6 of the proof). Without cuts the unit is count^(-1/2), so that `scale` is the
+        distance for a single step.
         """
         unit = self.widths[step] if self.cuts else 1 / math.sqrt(step.count)
         return min(4.5 * math.pi * self.widths[step], (scale or self._scale) * unit)
@@ -127,7 +131,8 @@ class Guide:
     def log_bound(self, theta: float, t: float = 0.0, scale: float = 1.0) -> float:
         """Return about ln of a bound of |M(theta + it)| e^{-(theta - 1) eps} for the transform M of the run's loss.
 
-        With cuts, M is the transform of the rare part. `scale` is that of `eta`.
+        If outcomes are divided by cuts (section 6 of the proof), M is the transform of the rare part. `scale` is that
+        of `eta`.
         """
         u, share = 1 - theta if self.flip else theta, -math.inf
         total = float(self.mu_squared) * (theta * (theta - 1) - t * t) / 2 - (theta - 1) * self._near
@@ -139,11 +144,14 @@ class Guide:
             share = max(share, math.log(len(self.steps) * step.count) + rare - moment)
         return total + min(0.0, share)
 
-    def threshold(self, alpha: float) -> tuple[float, float]:
-        """Return the approximate threshold of the loss at the false positive rate `alpha`, and the loss's spread."""
-        x = minimise_positive(lambda x: (self.log_bound(x) - math.log(alpha)) / x)
-        around = self.log_bound(1.01 * x) + self.log_bound(0.99 * x) - 2 * self.log_bound(x)
-        return (self.log_bound(x) - math.log(alpha)) / x, min(100 * math.sqrt(abs(around)), 3) / x
+    def threshold(self, nats: float) -> tuple[float, float]:
+        """Return the approximate threshold of the loss at the false positive rate e^-`nats`, and the loss's spread.
+
+        The tail beyond the threshold is smaller than its exponential bound, by about the factor of a Gaussian.
+        """
+        x = minimise_positive(lambda x: (self.log_bound(x) + nats) / x)
+        above, at, below = (self.log_bound(scale * x) for scale in (1.01, 1, 0.99))
+        return (at + nats - math.log1p((12 * nats) ** 0.5)) / x, min(100 * abs(above + below - 2 * at) ** 0.5, 3) / x
 
     def _end(self, scale: float) -> float:
         """Return the smallest height T on the contour beyond which all nodes are negligible, for `scale` of `eta`."""

@@ -16,7 +16,11 @@ SLICE_SECONDS: Final = 0.005
 
 @final
 class LoopTimeSlicer:
-    """Gate that admits steps while the current slice lasts, and one waiting step per later loop iteration."""
+    """Gate for short steps of coroutines, so that the event loop can serve its connections between them.
+
+    Steps run at once during a slice of `SLICE_SECONDS`. After the slice, the event loop admits one waiting step in each
+    of its rounds.
+    """
 
     def __init__(self) -> None:
         self._slice_started: float | None = None

@@ -1,4 +1,7 @@
-"""Errors for lines on standard input that are no message. The protocol's library drops such lines without an answer."""
+"""Errors for texts that are no message. The protocol's library drops such lines of standard input without an answer.
+
+It keeps the last of duplicate keys, over standard input and over HTTP.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,7 @@ def error_of(line: str) -> dict[str, Any] | None:
     The id of the error is null if the line does not tell the id of a request.
     """
     try:
-        message = json.loads(line)
+        message: Any = json.loads(line)
     except json.JSONDecodeError as error:
         return _error(None, PARSE_ERROR, f"The line is not one complete JSON message: {error.msg}.")
     except RecursionError:
@@ -42,11 +45,29 @@ def error_of(line: str) -> dict[str, Any] | None:
         return _error(None, PARSE_ERROR, "A number of the message has too many digits.")
     if not isinstance(message, dict):
         return _error(None, INVALID_REQUEST, "A message is one JSON object in one line.")
+    return _duplicate_keys_error(line, cast("dict[str, Any]", message))
+
+
+def duplicate_keys_error(body: bytes) -> dict[str, Any] | None:
+    """Return the JSON-RPC error for a JSON body with duplicate keys, or None for all other bodies.
+
+    A body that is not JSON has no error here, because the library answers it.
+    """
     try:
-        reject_duplicate_keys(line)
+        text = body.decode()
+        return _duplicate_keys_error(text, json.loads(text))
+    except (ValueError, RecursionError):
+        return None
+
+
+def _duplicate_keys_error(text: str, message: object) -> dict[str, Any] | None:
+    """Return the error for a JSON text with duplicate keys, or None. `message` is the value of the text."""
+    try:
+        reject_duplicate_keys(text)
     except DuplicateKeys as error:
         named = ", ".join(error.pointers[:MOST_NAMED])
-        return _error(cast("dict[str, Any]", message).get("id"), INVALID_REQUEST, f"Send each key once: {named}.")
+        name = cast("dict[str, Any]", message).get("id") if isinstance(message, dict) else None
+        return _error(name, INVALID_REQUEST, f"Send each key once: {named}.")
     return None
 
 

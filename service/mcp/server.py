@@ -33,7 +33,7 @@ from mcp_types import (
 from prometheus_client import CollectorRegistry
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Scope
 from typing_extensions import override
 
 from service.access.addresses import is_loopback
@@ -48,6 +48,7 @@ from service.engine_version import ENGINE_VERSION
 from service.execution.client import LOCAL_CLIENT, WaitingClient
 from service.mcp.answers import QUOTING, answer_result, problem_result
 from service.mcp.documents import document, listed_documents
+from service.mcp.http_layers import without_duplicate_keys, without_origins
 from service.mcp.messages import answer_invalid_lines
 from service.mcp.streams import LineWriter, read_lines
 from service.mcp.tools import TOOLS, computation_of, listed_tools
@@ -256,16 +257,6 @@ def refuse_call(error: Exception, scope: Scope) -> ASGIApp:
     return Response(problem.json_bytes(), problem.status, headers, MEDIA_TYPE)
 
 
-def without_origins(app: ASGIApp) -> ASGIApp:
-    """Return an application that rejects requests of web pages (with a header `Origin`) before `app`."""
-
-    async def call(scope: Scope, receive: Receive, send: Send) -> None:
-        is_page = scope["type"] == "http" and any(name == b"origin" for name, _ in scope["headers"])
-        await (Response("Invalid Origin header", 403) if is_page else app)(scope, receive, send)
-
-    return call
-
-
 def _http_configuration(
     server: ProtocolServer,
     settings: Settings,
@@ -273,12 +264,14 @@ def _http_configuration(
     security: TransportSecuritySettings,
     authenticator: Authenticator | None,
 ) -> uvicorn.Config:
+    longest = LONGEST_MESSAGE * settings.max_body_bytes
     app: ASGIApp = server.streamable_http_app(
         streamable_http_path=PATH,
-        max_request_body_size=LONGEST_MESSAGE * settings.max_body_bytes,
+        max_request_body_size=longest,
         max_sessions=MOST_SESSIONS,
         transport_security=security,
     )
+    app = without_duplicate_keys(app, longest)
     if not security.enable_dns_rebinding_protection:
         app = without_origins(app)
     if authenticator is not None:

@@ -182,7 +182,7 @@ def _narrower_points(
         type_two_error=chosen(better_error, after.type_two_error, before.type_two_error),
         power=chosen(better_power, after.power, before.power),
     )
-    limit = limit_of_points(curves.at_rates, found.evidence, points, tolerance)
+    limit = limit_of_points(curves, found.evidence, points, tolerance)
     return replace(
         found,
         number={"points": written_points(question, points, found.evidence)},
@@ -208,7 +208,6 @@ def _evaluate_question(curves: TradeOffPair, question: QuestionSpec, tolerance: 
 
 def _read(curves: TradeOffPair, question: QuestionSpec, tolerance: float) -> EngineAnswer:
     count_work(AN_ANSWER)
-    curves = curves.at_rates if _reads_points(question) else curves
     begin_limits(curves)
     worst = () if curves.worst_case is None else evaluate_question(curves.worst_case, question, tolerance).read
     curve: AbstractTradeOff = getattr(curves, question.direction)
@@ -220,12 +219,6 @@ def _read(curves: TradeOffPair, question: QuestionSpec, tolerance: float) -> Eng
         return _guarantee(curves, curve, question, tolerance, worst)
     before = curves.second_uses
     return _from_reading(curves, curve, READINGS[type(question)](curve, question), tolerance, before, worst)
-
-
-def _reads_points(question: QuestionSpec) -> bool:
-    """Return whether an answer reads the curve at stated false positive rates, and not only its profile."""
-    always = question.type in ("trade_off", "reconstruction", "gdp_mu")
-    return always or getattr(question, "false_positive_rate", None) is not None
 
 
 def _guarantee(

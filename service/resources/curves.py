@@ -159,7 +159,7 @@ def _curves(
                         "requested_method": request.methods[number],
                         "method": curve.method,
                         "direction": direction,
-                        **_drawn(curves.at_rates, curve, points, request, notes, conditional=is_relaxed(threat_model)),
+                        **_drawn(curves, curve, points, request, notes, conditional=is_relaxed(threat_model)),
                     }
                 )
         except PrivacyComputationError as error:

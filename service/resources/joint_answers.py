@@ -71,8 +71,6 @@ class _Family:
         it is false for the power.
         """
         lower, upper = read(self.of(direction))
-        if not is_largest and self.curves.bracket_at_rates is not None:
-            lower = -math.inf  # a chord joins the powers of several choices, and none need attain it
         if self.curves.add is self.curves.remove:
             return lower, upper
         if direction != "both":
@@ -217,7 +215,7 @@ def _narrowed_points(
     error = EnclosureArray.from_logs(error_low, np.minimum(error_high, 0))
     narrowed = replace(read, power=power, type_two_error=_met(error, read.type_two_error))
     evidence = Evidence.weakest(answer.evidence, family.evidence)
-    limit = _limit(answer, limit_of_points(family.curves.at_rates, evidence, narrowed, tolerance))
+    limit = _limit(answer, limit_of_points(family.curves, evidence, narrowed, tolerance))
     number = {"points": written_points(question, narrowed, evidence)}
     return replace(
         answer,

@@ -125,9 +125,11 @@ def build_authenticator(settings: Settings, logger: FilteringBoundLogger) -> Aut
 
 
 def metrics_guard(settings: Settings) -> Callable[[list[str]], int] | None:
-    """Return the guard of the metrics of a worker, or None if they need no credentials. It accepts API keys only.
+    """Return the check of requests for the metrics of a worker, or None if they need no credentials.
 
-    The guard reads the store for each request, since metrics are read a few times a minute.
+    The check takes the Authorization headers of a request and returns an HTTP status: 200 for an API key with the scope
+    `metrics`. It accepts no tokens, and reads the store of keys for each request, since metrics are read a few times a
+    minute.
     """
     address = settings.operator_address
     if not isinstance(address, tuple) or not requires_credentials(settings, address[0]):

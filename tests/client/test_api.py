@@ -366,6 +366,23 @@ def test_unknown_report_format_is_an_error_of_the_package(form: str, sentence: s
         Local().report(RUN, {"delta": 1e-5, "dataset_size": 48_000}, form=form)
 
 
+def test_unknown_report_format_is_named_as_the_argument() -> None:
+    """The error about an unknown format of a report names the argument `form`, because no caller sets `Accept`."""
+    messages: list[str] = []
+    for refused in (
+        lambda: Local().report(RUN, {"delta": 1e-5}, form="text/pdf"),
+        lambda: asyncio.run(AsyncClient(Local()).report(RUN, {"delta": 1e-5}, form="text/pdf")),
+    ):
+        with pytest.raises(Refused) as caught:
+            refused()
+        assert caught.value.remedy == caught.value.problem.detail
+        messages.append(str(caught.value))
+    assert messages[0] == messages[1]
+    assert messages[0].startswith("Not acceptable (406). form: there is no answer as text/pdf.")
+    assert "text/markdown" in messages[0]
+    assert "Accept" not in messages[0]
+
+
 def test_assessments_claims_and_imports_return_responses() -> None:
     local, context = Local(), {"delta": 1e-5, "dataset_size": 48_000}
     policy = {

@@ -221,8 +221,11 @@ def test_repetition_ends_with_the_refusal(retry_after: str, ask: Asked) -> None:
         started = time.monotonic()
         with pytest.raises(Refused, match="Overloaded"):
             ask(server.url, retry_seconds=0.6)
-        assert time.monotonic() - started < 3
-        assert 2 <= len(server.requests) <= 7
+        elapsed = time.monotonic() - started
+        assert elapsed < 3
+        # On a busy machine the first refusal may arrive when the time is already over.
+        assert len(server.requests) >= 2 or elapsed > 0.6
+        assert len(server.requests) <= 7
 
 
 @both

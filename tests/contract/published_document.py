@@ -29,7 +29,7 @@ def published_text() -> str:
 
 
 def renewed_answers() -> str:
-    """Return the published answers with the texts and numbers of now, one value per line."""
+    """Return the published answers with the current texts and numbers, one value per line."""
     published: dict[str, dict[str, Any]] = json.loads(ANSWERS.read_text("utf-8"))
     for computation in resources():
         for name, printed in published.get(computation.operation, {}).items():

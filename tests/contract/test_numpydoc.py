@@ -120,3 +120,9 @@ def test_public_functions_are_found() -> None:
 @pytest.mark.parametrize("path", PUBLIC)
 def test_public_functions_have_numpydoc_sections(path: str) -> None:
     assert [error for error in validate(path)["errors"] if error[0] in CHECKED] == []
+
+
+def test_sections_are_not_joined_to_their_text() -> None:
+    joined = re.compile(r"^ *(Notes|Returns|Parameters|Raises|References|Attributes|Yields) -{3,}", re.MULTILINE)
+    files = sorted((ROOT / "service").rglob("*.py"))
+    assert [str(file.relative_to(ROOT)) for file in files if joined.search(file.read_text("utf-8"))] == []

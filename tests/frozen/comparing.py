@@ -1,4 +1,4 @@
-"""Comparison of current answers with those of the file."""
+"""Comparison of current answers with the stored answers of an earlier engine version."""
 
 from __future__ import annotations
 

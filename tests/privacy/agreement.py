@@ -57,7 +57,7 @@ class Comparison:
 
 
 def meet(first: Enclosure, second: Enclosure) -> bool:
-    """Return whether the enclosures have a number in common."""
+    """Return whether the two enclosures have a number in common."""
     if first.upper < UNDERFLOW and second.upper < UNDERFLOW:
         low, high, other_low, other_high = first.log_lower, first.log_upper, second.log_lower, second.log_upper
         if low is not None and high is not None and other_low is not None and other_high is not None:
@@ -66,7 +66,11 @@ def meet(first: Enclosure, second: Enclosure) -> bool:
 
 
 def compared(family: str, what: str, engines: Iterable[tuple[str, Ask]]) -> Comparison:
-    """Compare the first two engines that support the question. Some engines raise only when they evaluate."""
+    """Compare the answers of the first two engines that support a question.
+
+    `family` names the mechanism and `what` the question, both for the report. An engine may find only when it is called
+    that it does not support the question.
+    """
     read: dict[str, Enclosure] = {}
     for name, ask in engines:
         try:

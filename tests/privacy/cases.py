@@ -97,7 +97,10 @@ def noisy_sgd(dataset_size: int, noise_std: float, steps: int = 1) -> dict[str, 
 
 
 def selected(base: dict[str, Any], law: str, **numbers: float) -> dict[str, Any]:
-    """Return the best of several trials of `base`, whose number has the law with these numbers."""
+    """Return a specification of the best of several trials of `base`.
+
+    The number of trials has the law named `law` with the parameters `numbers`, for example `mean`.
+    """
     return {"type": "selected", "mechanism": base, "trials": {"type": law, **numbers}, "released": "best"}
 
 

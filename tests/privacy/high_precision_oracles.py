@@ -150,7 +150,7 @@ class _Step:
         return self.rate * tail(y - self.mu) + (1 - self.rate - mpmath.exp(epsilon)) * tail(y)
 
     def reversed_delta(self, epsilon: Any) -> Any:
-        """Return E0 (1 - e^eps w)_+."""
+        """Return E0 (1 - e^eps w)_+, delta for swapped hypotheses, with the likelihood ratio w."""
         if epsilon >= -mpmath.log1p(-self.rate):
             return mpf(0)
         y, factor = self.place(-epsilon), mpmath.exp(epsilon)

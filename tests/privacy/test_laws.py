@@ -43,7 +43,7 @@ def curve_of(name: str, direction: Direction) -> AbstractTradeOff:
 
 
 def mass_outside(spec: Mapping[str, Any]) -> float:
-    """Return the H1-mass where H0 vanishes. The weights of the cases add no rounding error, runs a small one."""
+    """Return the probability under H1 of outcomes that H0 excludes, from the deltas in the specification."""
     if "components" in spec:
         return sum(part["weight"] * mass_outside(part["mechanism"]) for part in spec["components"])
     if spec["type"] == "repeated":
@@ -126,7 +126,7 @@ def test_power_and_type_two_error_add_up_to_one(case: Case, direction: Direction
 @every_case
 @every_direction
 def test_slopes_support_the_curve(case: Case, direction: Direction) -> None:
-    """Subgradient inequality: f(b) >= f(a) - e^c (b - a) for every b, with c the log slope at a."""
+    """Every curve f lies above its tangents: f(b) >= f(a) - e^c (b - a) for all rates b, with the log slope c at a."""
     points = points_of(case.name, direction)
     beta = points.type_two_error
     steep, flat = (np.exp(np.minimum(end, 700)) for end in (points.log_slope.upper, points.log_slope.lower))
@@ -148,7 +148,8 @@ def test_edges_are_exact(case: Case, direction: Direction) -> None:
         # The law without the record may have outcomes of this probability that the record excludes.
         singular = -math.expm1(-case.spec["epsilons"][0])
     rounding = 1e-14 * singular if case.spec["type"] in ("repeated", "composed", "rdp") else 0.0
-    assert singular - rounding <= ends.power.lower[0] <= ends.power.upper[0] <= singular + rounding
+    is_exact = singular - rounding <= ends.power.lower[0] <= ends.power.upper[0] <= singular + rounding
+    assert is_exact, "edit mass_outside of tests/privacy/test_laws.py, if the law may reveal the record"
     profile = curve.profile(np.array([np.inf, -np.inf]))
     assert (profile.lower[0], profile.upper[0]) == (ends.power.lower[0], ends.power.upper[0])
     assert (profile.lower[1], profile.upper[1]) == (1.0, 1.0)
@@ -160,7 +161,7 @@ def test_edges_are_exact(case: Case, direction: Direction) -> None:
 @every_case
 @every_direction
 def test_profile_is_conjugate_of_power(case: Case, direction: Direction) -> None:
-    """delta(eps) >= power(alpha) - e^eps alpha for all alpha, with equality at the rate whose slope is e^eps."""
+    """delta(eps) >= power(alpha) - e^eps alpha for every alpha, with equality where the power has the slope e^eps."""
     curve, points = curve_of(case.name, direction), points_of(case.name, direction)
     profile = curve.profile(EPSILONS)
     for index, eps in enumerate(EPSILONS):
@@ -246,6 +247,24 @@ def test_both_is_hull_of_add_and_remove(case: Case) -> None:
 
 
 @every_case
+def test_both_lies_between_the_chords_and_the_tangents_of_add_and_remove(case: Case) -> None:
+    """One release may draw the direction: every chord between both powers is attained, and no tangent is exceeded."""
+    pair = pair_of(case.name)
+    if pair.add is pair.remove:
+        return
+    add, remove, both = (points_of(case.name, direction).power for direction in DIRECTIONS)
+    tops = np.maximum(pair.add.profile(EPSILONS).upper, pair.remove.profile(EPSILONS).upper)
+    tangents = (tops + np.exp(EPSILONS) * RATES[:, None]).min(axis=1)
+    assert possible(both.lower, tangents, 1e-12)
+    first, second = np.meshgrid(RATES, RATES, indexing="ij")
+    for rate, most in zip(RATES.tolist(), both.upper.tolist(), strict=True):
+        left, right = np.nonzero((first < rate) & (rate < second))
+        share = (RATES[right] - rate) / (RATES[right] - RATES[left])
+        for low, high in ((add.lower, remove.lower), (remove.lower, add.lower)):
+            assert possible(share * low[left] + (1 - share) * high[right], np.full(len(share), most), 1e-9)
+
+
+@every_case
 def test_both_is_its_own_inverse(case: Case) -> None:
     both = points_of(case.name, "both").type_two_error
     inside = (both.upper > 1e-290) & (both.upper < 1 - 1e-13)
@@ -255,10 +274,8 @@ def test_both_is_its_own_inverse(case: Case) -> None:
 
 @every_case
 def test_enclosures_are_narrow(case: Case) -> None:
-    """The relative width is at most 1e-6 over these rates, the reach of the certified engine, unless two theorems
-    enclose the worst case.
-    """
-    if pair_of(case.name).at_rates.bracket is not None:
+    """Enclosures have a relative width of at most 1e-6, unless two theorems enclose the worst case."""
+    if pair_of(case.name).bracket is not None:
         return
     for direction in ("add", "remove"):
         points = points_of(case.name, direction)
@@ -308,7 +325,7 @@ FAR_RATES = np.array([1e-300, 1e-30, 1e-9, 0.01, 0.4, 0.9, 1 - 1e-9, 1 - 1e-15])
 @every_case
 @pytest.mark.parametrize("direction", ["add", "remove"])
 def test_extreme_log_ratios_limit_every_quantity(case: Case, direction: Direction) -> None:
-    """No bound near rate 0 or 1, and no profile far out, is stronger than what the extreme ratios prove."""
+    """Bounds at rates near 0 and 1 and at large epsilons keep the limits that the extreme log-likelihood ratios set."""
     curve = curve_of(case.name, direction)
     if curve.singular_power.upper > 0 or case.name == "mixture_of_runs":
         return  # There is no largest ratio, or the evaluation that far out is too expensive.

@@ -207,7 +207,10 @@ def _number(mechanism: dict[str, Any], sent: dict[str, Any]) -> ReadNumber:
 
 
 def _keeps(number: ReadNumber, sent: dict[str, Any], slack: float) -> bool:
-    """Return whether a number may keep a limit, relaxed by the relative slack."""
+    """Return whether a number may keep the limit of a rule, with the limit relaxed by the relative slack.
+
+    `sent` is the rule as the request has it.
+    """
     assert number.lower is not None
     assert number.upper is not None
     if "at_most" in sent:

@@ -15,12 +15,14 @@ import pytest
 from typing_extensions import override
 
 from privacy_bounds import AsyncClient, Client, Curves, Local, Number, Refused, Unreachable
+from privacy_bounds.api import encode
 from service.signing.verification import verify_file
 from tests.signing.statements import key_set, pem, write
 from tests.system.running_server import running_server
 
 RUN = {"type": "dpsgd", "noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1000}
 CONTEXT = {"delta": 1e-5, "dataset_size": 48_000}
+QUESTION = {"mechanism": RUN, "questions": [{"type": "epsilon", "delta": 1e-5}]}
 
 
 def test_server_and_local_client_give_same_answers(server: httpx2.Client) -> None:
@@ -45,7 +47,9 @@ def test_server_and_local_client_reject_alike(server: httpx2.Client) -> None:
             asking.epsilon(RUN | {"steps": 0}, delta=1e-5)
         with pytest.raises(Refused, match="text/markdown") as unknown:
             asking.report(RUN, CONTEXT, form="text/nothing")
-        errors = (caught.value, unknown.value)
+        with pytest.raises(Refused, match="Accept") as sent:
+            asking.send("/v1/assessments", encode({"mechanism": RUN, "context": CONTEXT}), "text/nothing")
+        errors = (caught.value, unknown.value, sent.value)
         problems.append([error.problem.model_copy(update={"request_id": ""}) for error in errors])
     assert problems[0] == problems[1]
 
@@ -94,16 +98,15 @@ def test_foreign_server_raises_unreachable() -> None:
 @pytest.mark.thorough
 def test_clients_receive_signed_statements(tmp_path: Path) -> None:
     path = write(tmp_path, "keys.pem", pem(1))
-    request = {"mechanism": RUN, "questions": [{"type": "epsilon", "delta": 1e-5}]}
     with running_server(tmp_path, signing_keys=path) as live:
         address = str(live.base_url)
 
         async def awaited() -> bytes:
             async with AsyncClient(address) as asking:
-                return await asking.sign("/v1/bounds", request)
+                return await asking.sign("/v1/bounds", QUESTION)
 
         with Client(address) as client:
-            signed = client.sign("bounds", request)
+            signed = client.sign("bounds", QUESTION)
         assert signed == asyncio.run(awaited())
     epsilon = Local().epsilon(RUN, delta=1e-5)
     assert verify_file(signed, key_set(1)).answer["answers"][0]["value"] == epsilon.value

@@ -46,26 +46,31 @@ of S, and delta(c) = P1(S > c) - e^c P0(S > c).
 
 From a mechanism to epsilon
 ---------------------------
-The steps below describe how one epsilon at a delta is evaluated.
+The steps below describe how one epsilon at a delta is evaluated, for example that of 1000 sampled Gaussian steps.
 
-1. `planning/choose.py` takes the steps of the mechanism under the neighbouring relation and chooses an engine. The
-   engines are closed forms for some kinds of steps, contour inversion where a density smooths the sum, and lattices
-   otherwise. The plan has the cost and the curves.
-2. `inversion/run_law.py` represents the run as a Gaussian step and `Summand` values, made by `summands/catalogue.py`.
-   Far losses are truncated at one of few levels. A bound of the truncated mass is added to the error of both bounds.
-3. `summands/trapezoid.py` and `summands/trapezoid_contour.py` evaluate M(z) = E0 e^{zL} of one step as a trapezoid sum
+1. `planning/choose.py`: `plan` takes the steps of the mechanism under the neighbouring relation (`steps_of`), and
+   `_composition` chooses an engine. The engines are closed forms for some kinds of steps, contour inversion where a
+   density smooths the sum, and lattices otherwise. A `Plan` has the cost and the curves, which are built on first use.
+   Each step describes itself to the engines: `AbstractStep.part` returns a `SampledGaussianPart` here.
+2. `planning/contour_inversion.py`: `invert` plans the contours. `_contour` makes the run with `described_run` of
+   `summands/catalogue.py`, the registry of kinds: one Gaussian step, and a `Summand` for each other kind of step.
+   `contour_pair` of `inversion/engine.py` makes two curves, `ContourTradeOff`, for add and for remove. They share the
+   run (`inversion/run_law.py`). The transform of remove is K(1 - z), and the caller takes the larger epsilon.
+3. The curve that answers is `DataProcessingBound(Intersected(ContourTradeOff, lattices))`, of `trade_off/combinators/`.
+   Lattices, and lower bounds from sub-runs (`planning/sub_runs.py`), are evaluated only where an enclosure is wide.
+4. `inversion/epsilons.py`: `evaluate_epsilon` evaluates contours near the saddle point until epsilon is narrow: deeper
+   truncation levels first, then deformed contours, then bisection with `inversion/evaluation.py`. At each level
+   (`RunLaw.levels`), `RunLaw.transform` is the run without far losses. `inversion/tilts.py` builds a grid of real tilts
+   theta with its K, K', K''. The tilt with K'(theta) = c is the saddle point of the threshold c (`TiltGrid.for_delta`).
+5. On each contour, `solve_profile` of `inversion/readings/roots.py` finds the root of delta(c) = delta by Newton's
+   method, without bounds. `prove_root` then proves delta(left) >= delta >= delta(right) with enclosures of the profile
+   (`inversion/readings/profile.py`). The profile falls, so epsilon lies between left and right.
+6. `inversion/straight.py`: `StraightContour.integrals` sums e^{K(z) - (z-1)c}/(z(z-1)) over nodes of the vertical
+   contour Re z = theta, which gives delta(c), or its complement left of the pole at 1. Its `margin` is the error
+   bound. The margin has the errors of K at the nodes, the integral beyond the last node, the aliases of the sum,
+   rounding, and the truncated mass. `inversion/deformed/` does so on a deformed contour.
+7. `summands/trapezoid.py` and `summands/trapezoid_contour.py` evaluate M(z) = E0 e^{zL} of one step as a trapezoid sum
    over its outcome y, with bounds of quadrature, truncation and rounding. K(z) = ln E0 e^{zS} is the sum of N ln M(z).
-4. `inversion/tilts.py` builds a grid of real tilts theta with K, K', K'' of the run. The tilt with K'(theta) = c is the
-   saddle point of the threshold c.
-5. `inversion/straight.py` sums e^{K(z) - (z-1)c}/(z(z-1)) over nodes of the vertical contour Re z = theta, which gives
-   delta(c), or its complement left of the pole at 1. It bounds the aliases of the sum, the integral beyond the last
-   node, the errors of K at the nodes, and rounding. `inversion/deformed/` does so on a deformed contour.
-6. `inversion/epsilons.py` evaluates contours near the saddle point until epsilon is narrow: deeper truncation levels
-   first, then deformed contours, then bisection with `inversion/evaluation.py`. On each contour,
-   `inversion/readings/roots.py` searches the root of delta(c) = delta. With `inversion/readings/profile.py` it proves
-   delta(left) >= delta >= delta(right).
-7. `planning/contour_inversion.py` builds the run of 2 and wraps its curves. Results that are wider than the tolerance
-   are intersected with lattices, and bounded below by sub-runs (`planning/sub_runs.py`).
 
 Sweeps evaluate many runs together (`inversion/many.py`).
 

@@ -346,7 +346,7 @@ class GaussianMixturePart(StepPart):
     def jump(self) -> tuple[float, float]:
         """Noise over the mean of the positive shifts, and the probability of these shifts, with the record.
 
-        If this probability underflows in 1 - weight, the largest shift replaces the mean.
+        The largest shift replaces the mean where this probability is too small to be computed as 1 minus a weight.
         """
         rate = 1 - self.weights[0] if self.shifts[0] == 0 else 1.0
         return (rate / self.mean_shift, rate) if rate > 0 else (1 / self.shifts[-1], self.mean_shift / self.shifts[-1])

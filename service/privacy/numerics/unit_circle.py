@@ -102,7 +102,10 @@ class FourierSums:
         self._outer: ComplexArray = np.asarray(-1j * rows, dtype=np.complex128)
 
     def rounding(self, points: int) -> int:
-        """Return an upper bound of the rounding error of sums at `points` values of x, in units of 2^-53 sum |W|."""
+        """Return an upper bound of the rounding error of sums at `points` values of x.
+
+        The unit is 2^-53 times the sum of |W_k| over the weights W_k of a sum.
+        """
         powers = 5 * (self._width + self._rows) if points >= _MANY_POINTS else 0
         return 3 * self._width + 2 * self._rows + 8 + powers
 

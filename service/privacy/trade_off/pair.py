@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Hashable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import final
 
 from service.privacy.limit import WidthLimit
 from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.combinators.bracketed import map_bracket
+from service.privacy.trade_off.combinators.easiest import EasiestOf
 from service.privacy.trade_off.combinators.second_engine import SecondEngine
 from service.privacy.trade_off.combinators.symmetrised import Symmetrised
 
@@ -21,8 +23,8 @@ class TradeOffPair:
 
     The curves enclose the worst case over everything that is left open. This includes the data sets, the mechanisms of
     a stated class, parameters of later steps chosen after earlier results, and the rest of a release. The worst case is
-    a curve: the largest convex one below the trade-off functions of all choices. An attacker who may face any choice
-    reaches it.
+    a curve: the largest convex one below the trade-off functions of all choices. An attacker who draws a choice at
+    random, and learns which one was drawn, reaches it (docs/decisions/0008-truth-and-brackets.md).
 
     Attributes
     ----------
@@ -39,9 +41,6 @@ class TradeOffPair:
     bracket : str or None
         The sentence that names both theorems if the two bounds come from different theorems. None if both bounds rest
         on one pair that some choice attains in every step.
-    bracket_at_rates : str or None
-        `bracket` for points of the curves only: one choice attains the lower bound of the power at a rate, and the
-        upper bound is the envelope of several. The profile is attained.
     second : SecondEngine or None
         The engine that serves where the first engine is wide. Only answers that used it say so.
     limit : WidthLimit or None
@@ -59,7 +58,6 @@ class TradeOffPair:
     second: SecondEngine | None = None
     limit: WidthLimit | None = None
     origin: Hashable | None = None
-    bracket_at_rates: str | None = None
 
     @property
     def second_uses(self) -> int:
@@ -73,13 +71,6 @@ class TradeOffPair:
         """
         return (self.second.note,) if self.second is not None and self.second.times > uses else ()
 
-    @property
-    def at_rates(self) -> TradeOffPair:
-        """The pair for questions that read points at false positive rates, with the bracket of points."""
-        if self.bracket_at_rates is None or self.bracket is not None:
-            return self
-        return replace(self, bracket=self.bracket_at_rates)
-
     @cached_property
     def both(self) -> AbstractTradeOff:
         """Curve of an attacker who may face either direction: the concave envelope of the larger power.
@@ -87,7 +78,19 @@ class TradeOffPair:
         The curve is built at its first use. For a symmetric mechanism the curve is the object that `add` and `remove`
         share.
         """
-        return self.add if self.add is self.remove else map_bracket(Symmetrised, self.add, self.remove)
+        return self.add if self.add is self.remove else map_bracket(_either_direction, self.add, self.remove)
+
+
+def _either_direction(add: AbstractTradeOff, remove: AbstractTradeOff) -> AbstractTradeOff:
+    """Return the curve of an attacker who may face either direction.
+
+    Of several attacks, each is taken in both directions by itself: a lower bound, whose points need no search.
+    """
+    if add is remove:
+        return add
+    if isinstance(add, EasiestOf) and isinstance(remove, EasiestOf) and len(add.curves) == len(remove.curves):
+        return EasiestOf(tuple(itertools.starmap(_either_direction, zip(add.curves, remove.curves, strict=True))))
+    return Symmetrised(add, remove)
 
 
 def brackets_of(pairs: Iterable[TradeOffPair]) -> str | None:
@@ -95,5 +98,5 @@ def brackets_of(pairs: Iterable[TradeOffPair]) -> str | None:
 
     None means that no pair is a bracket, whose bounds come from two different theorems.
     """
-    found = (pair.at_rates.bracket for pair in pairs)
+    found = (pair.bracket for pair in pairs)
     return " ".join(dict.fromkeys(each for each in found if each is not None)) or None

@@ -53,7 +53,7 @@ def test_clopper_pearson_matches_published_chart() -> None:
 @pytest.mark.parametrize("confidence", [0.5, 0.95])
 @pytest.mark.parametrize("rates", [(0.3, 0.1), (0.5, 0.5), (0.02, 0.9)])
 def test_joint_region_has_promised_coverage(confidence: float, rates: tuple[float, float]) -> None:
-    """Sum the exact probability of the counts whose region contains the true rates."""
+    """The counts whose region contains the true rates have at least the promised probability, summed exactly."""
     trials = 12
     covered = 0.0
     for hits in range(trials + 1):
@@ -76,7 +76,11 @@ def needed_mu(hits: float, alarms: float) -> float:
 
 
 def needed_epsilon(hits: float, alarms: float, delta: float) -> float:
-    """Return the smallest epsilon of the four inequalities of (epsilon, delta)-DP for a test and its opposite."""
+    """Return the smallest epsilon that (epsilon, delta)-DP allows for a test and for the opposite test.
+
+    `hits` is the true positive rate of the test, and `alarms` its false positive rate. Each test gives two
+    inequalities.
+    """
     pairs = ((hits, alarms), (alarms, hits), (1 - alarms, 1 - hits), (1 - hits, 1 - alarms))
     return max(0.0, *(math.log((left - delta) / right) if left > delta else 0.0 for left, right in pairs))
 
@@ -118,7 +122,7 @@ def test_higher_confidence_gives_smaller_lower_bound() -> None:
 
 
 def test_mu_and_epsilon_of_small_rates_keep_relative_accuracy() -> None:
-    """Rates near 1e-9 and their complements."""
+    """The lower bounds of mu and epsilon keep their digits for rates near 1e-9, and for rates as close to 1."""
     low = Rate(estimate=2e-9, lower=1e-9, upper=3e-9, complement_lower=1 - 3e-9, complement_upper=1 - 1e-9)
     high = Rate(estimate=0.5, lower=0.4, upper=0.6, complement_lower=0.4, complement_upper=0.6)
     found = gdp_mu(Region(true_positive_rate=high, false_positive_rate=low))

@@ -29,12 +29,16 @@ Row = tuple[dict[str, Any], dict[str, Any], NeighboringRelation]
 def row(
     spec: dict[str, Any], relation: NeighboringRelation = "add_or_remove_one", /, **larger: Any
 ) -> tuple[tuple[str, str], Row]:
-    """Return a description and the field that is larger in the second one."""
+    """Return a key and a row: two specifications that differ in one field, and their relation.
+
+    `larger` has the field and its value in the second specification. The key is the type of the mechanism and the
+    field.
+    """
     return (spec["type"], next(iter(larger))), (spec, spec | larger, relation)
 
 
 def batches(size: int, data: int, sampling: str) -> dict[str, Any]:
-    """Return a run whose rate follows from both sizes."""
+    """Return a DP-SGD run with batches of `size` out of `data` records, which is the sampling rate `size`/`data`."""
     return BATCHES | {"sampling": sampling, "batch_size": size, "dataset_size": data, "sample_rate": size / data}
 
 
@@ -113,7 +117,7 @@ def test_power_moves_in_direction_of_theorem(what: tuple[str, str], case: Row) -
 
 
 def assert_moves(sign: int | None, smaller: TradeOffPair, larger: TradeOffPair) -> None:
-    """Check that with a sign of 1 the second has less power, with -1 more, and with 0 equal power."""
+    """Check the power of `larger` against that of `smaller`: less for the sign 1, more for -1, and equal for 0."""
     for direction in DIRECTIONS:
         less, more = (getattr(pair, direction).power(RATES) for pair in (smaller, larger))
         if sign == 0:
@@ -159,9 +163,9 @@ def test_shuffled_epoch_with_more_batches_has_less_power(batches_of_an_epoch: in
 
 
 def test_laplace_noise_is_sum_of_smaller_and_independent_noise() -> None:
-    """The identity of characteristic functions in the docstring of the law:
+    """Laplace noise of a larger scale is Laplace noise of a smaller scale plus independent noise.
 
-    1/(1 + b^2 t^2) times that of the mixture.
+    The product of both characteristic functions is the characteristic function of the larger noise.
     """
     less, more, frequency = 0.7, 1.9, np.linspace(0, 50, 200)
     still = (less / more) ** 2

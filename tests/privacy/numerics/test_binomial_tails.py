@@ -1,4 +1,7 @@
-"""Binomial tails against sums in mpmath, within their stated errors, if a tail over its mass fits a double."""
+"""Binomial tails against sums in mpmath, within their stated errors.
+
+The tails are compared where the ratio P(K > k)/P(K = k) fits a double.
+"""
 
 from __future__ import annotations
 

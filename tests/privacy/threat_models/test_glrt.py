@@ -105,8 +105,10 @@ def test_every_reference_row_is_tested() -> None:
 
 
 def test_composed_step_profile_is_no_bound_for_common_direction() -> None:
-    """Erratum 8: epsilon is 2.9437 by Theorem 2 and 0.2135 by composing the one-step profile; delta(0) is 0.352 and
-    0.0645.
+    """Composing the profile of one step gives no bound if all steps have one unknown direction.
+
+    Theorem 2 gives epsilon 2.9437 and delta(0) 0.352, the composition 0.2135 and 0.0645. This is the erratum
+    `glrt-composition` of the guide.
     """
     common = Glrt(dimension=1).curves(built(SEVENTY))
     fresh = Glrt(dimension=1, unknown_direction="fresh_each_step").curves(built(SEVENTY))
@@ -120,7 +122,10 @@ def test_composed_step_profile_is_no_bound_for_common_direction() -> None:
 
 
 def test_limit_of_many_dimensions_differs_from_exact_curve() -> None:
-    """Erratum 4: Equation 44 gives 0.0316419 and 0.653684; the exact curve gives 0.0285377 and 0.655162."""
+    """Equation 44 gives the powers 0.0316419 and 0.653684, the exact curve 0.0285377 and 0.655162.
+
+    This is the erratum `glrt-equation-35` of the guide.
+    """
     limit, exact = (Glrt(dimension=300).curves(built(FIGURE_5), method) for method in ("clt", "auto"))
     rates = np.array([0.01, 0.5])
     assert limit.add.power(rates).upper == pytest.approx([0.0316419, 0.653684], abs=5e-7)
@@ -212,7 +217,10 @@ def test_glrt_is_never_stronger_than_worst_case(pair: tuple[int, float, float]) 
 
 
 def test_steps_of_different_noise_add_noncentralities() -> None:
-    """1/2^2 + 3/1^2 = 13/4, the noncentrality of one step with noise sqrt(4/13)."""
+    """Steps with different noise add their noncentralities, here 1/2^2 + 3/1^2 = 13/4.
+
+    That is the noncentrality of one step with noise sqrt(4/13).
+    """
     parts = {
         "type": "composed",
         "mechanisms": [gaussian(2.0), {"type": "repeated", "mechanism": gaussian(1.0), "steps": 3}],
@@ -234,7 +242,10 @@ def test_single_step_has_same_curve_with_fresh_direction() -> None:
 
 
 def test_mixture_with_worst_case_is_linear_in_profile() -> None:
-    """Profiles and balanced accuracy are linear in the share. At a single rate, the power exceeds the average."""
+    """Profiles and balanced accuracy of a mixture with the worst case are linear in its share.
+
+    At a single rate, the power exceeds the average of both powers.
+    """
     relaxed, worst = curves(1, 1.0), WorstCase().curves(built(gaussian(1.0)))
     rates = np.array([1e-6, 0.05, 0.8])
     accuracy = [membership.attack_accuracy(pair.both, 0.5).value.upper for pair in (relaxed, worst)]

@@ -289,10 +289,10 @@ class LaplaceSums:
         return lost * np.exp(np.minimum(growth, _RANGE))
 
     def _ends(self, scaled: FloatArray, shift: FloatArray, floor: FloatArray, omitted: FloatArray) -> LogBounds:
-        """Return outward bounds of ln(`scaled` e^`shift`), shape (n,), for scaled sums over the measure W.
+        """Return outward bounds of ln(`scaled` e^`shift`), shape (n,), for scaled sums of positive terms.
 
-        `floor` bounds the error of `scaled` from underflow. e^omitted, a bound of the truncated terms, is added to the
-        upper bound.
+        `floor` bounds the error of `scaled` from underflow. e^`omitted`, a bound of the truncated terms, is added to
+        the upper bound.
         """
         lower, upper = self._log(np.maximum(scaled - floor, 0.0)) + shift, self._log(scaled + floor) + shift
         rounding = self.error + 8 * UNIT_ROUNDOFF * np.where(np.isfinite(upper), np.abs(upper), 0.0)

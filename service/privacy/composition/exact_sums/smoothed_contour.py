@@ -159,10 +159,11 @@ class SmoothedContour:
     ) -> tuple[float, float, float]:
         """Return `(period, tilt, rise)`: the period 2 pi/(node spacing) that reduces the copies on one side to e^-goal.
 
-        The copies are the terms f(c + j period), j != 0, that the trapezoidal rule adds to the function f(c). `tilt` is
-        the best r' of Chernoff's bound, and `rise` is the log-moment function K there less K on the contour. For every
-        r' of the strip, f(c) <= e^{K(r') - (r' - r) c} in the units of the contour. `low` and `high` limit the
-        thresholds c. `tau` is the shift of the added Gaussian step.
+        The copies are the terms f(c + j period), j != 0, that the trapezoidal rule adds to f(c), the inverted function
+        of the threshold c. The contour crosses the real axis at r, and K is the log-moment function. For every r' in
+        the interval `strip`, Chernoff's inequality gives f(c) <= e^{K(r') - (r' - r) c}. `tilt` is the best r', and
+        `rise` is K there less K at r. `low` and `high` limit the thresholds c. `tau` is the shift of the added Gaussian
+        step.
         """
         found: list[tuple[float, float, float]] = []
         here = self._smoothed(self._r, tau)

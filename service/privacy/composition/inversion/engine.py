@@ -17,7 +17,7 @@ With a proved alpha(c2) <= alpha the chord gives the other bound:
 Solving for c therefore needs no error bound of its own. Epsilon is proved by the profile delta(epsilon) at two
 thresholds (`epsilons.py`, `readings/roots.py`). Wide results are intersected with bounds that need no contour
 (`fallback.py`), so that a number outside the engine's reach is wide, never missing. Runs of few kinds of sampled steps
-are then evaluated on deformed contours (`composition/inversion/deformed/run.py`).
+are then evaluated on deformed contours (`inversion/deformed/run.py`).
 """
 
 from __future__ import annotations

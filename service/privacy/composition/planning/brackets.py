@@ -39,9 +39,11 @@ def is_bracket(steps: Steps) -> bool:
 def either_way(steps: Steps) -> bool:
     """Return whether the attained runs of one direction (record added) also attain the other (record removed).
 
-    A run is attained if some data sets have its pair of output laws.
+    A run is attained if some data sets have its pair of output laws. Steps whose own pair is attained must be
+    symmetric: beside a step that is easier to attack in one direction, the swapped run belongs to the other direction.
     """
-    return all(known is None or known.either_way for step, _ in steps for known in [step.attained()])
+    found = [(step, step.attained()) for step, _ in steps]
+    return all(step.is_symmetric if known is None else known.either_way for step, known in found)
 
 
 def attained(steps: Steps) -> tuple[Steps, ...]:

@@ -73,7 +73,6 @@ def _one_step(step: AbstractStep) -> TradeOffPair:
         alone.source,
         (*alone.notes, "closed_form: a single step has an exact curve."),
         bracket=alone.bracket,
-        bracket_at_rates=alone.bracket_at_rates,
     )
 
 

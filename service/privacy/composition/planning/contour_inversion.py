@@ -47,6 +47,9 @@ MOST_LOSSES: Final = 32
 The closed form is evaluated for each of these losses.
 """
 
+MOST_SMOOTHED: Final = 1_024
+"""Maximal number of losses of all steps, some of them rare and large, on contours beside a little noise."""
+
 Lattices = Callable[[Steps, EngineOptions], TradeOffPair]
 
 
@@ -153,7 +156,17 @@ def listed_beside_a_little_noise(steps: Steps, options: EngineOptions, lattices:
     off_lattice = any(isinstance(part, AtomsPart) and lattice_of(part.law) is None for part in laws)
     if not (are_listed and off_lattice) or sum(count for _, count in steps) == 1:
         return None
-    return Plan(CONTOUR, cost.smoothed(len(steps)), partial(_listed_smoothed, steps, options, lattices))
+    if lattices is not None and has_many_losses(steps):
+        return None
+    losses = sum(part.law.heavy for part in laws if isinstance(part, AtomsPart))
+    return Plan(CONTOUR, cost.listed(losses), partial(_listed_smoothed, steps, options, lattices))
+
+
+def has_many_losses(steps: Steps) -> bool:
+    """Return whether a run has many losses off a lattice, and rare large losses, which make contours long."""
+    laws = [part.law for step, _ in steps if isinstance(part := step.part(), AtomsPart)]
+    are_many = sum(law.heavy for law in laws) > MOST_SMOOTHED
+    return are_many and any(lattice_of(law) is None and not law.is_symmetric for law in laws)
 
 
 def _listed_smoothed(steps: Steps, options: EngineOptions, lattices: Lattices | None) -> TradeOffPair:

@@ -196,6 +196,11 @@ def smoothed(different: int) -> CostModel:
     return CostModel(10_000, 80_000 + 3_000 * different, 300, one_curve=True)
 
 
+def listed(losses: int) -> CostModel:
+    """Return the cost of steps with `losses` different losses, off a lattice, beside a little Gaussian noise."""
+    return CostModel(10_000, 50_000 + 50 * losses, 300, one_curve=True)
+
+
 def lattices(steps: Steps, options: EngineOptions) -> CostModel:
     """Return the cost of the lattice engine, which rounds the losses of steps of any kind to a lattice."""
     count = min(sum(count for _, count in steps), LONGEST)

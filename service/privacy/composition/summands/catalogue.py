@@ -1,6 +1,7 @@
 """Registry of the kinds of steps: summand of each description, its truncated law, and that law on a contour.
 
-Engines use properties of summands, never their kind. Planning looks at descriptions.
+Engines use properties of summands, never their kind. Planning looks at descriptions. `ChiSquareSteps` have no
+description: the threat model of `threat_models/membership_run.py` makes them, and inverts them directly.
 """
 
 from __future__ import annotations

@@ -103,13 +103,12 @@ class GaussianMixtureOnContour(TrapezoidOnContour[TruncatedGaussianMixture]):
 
         B_eta(t) bounds |M(theta + it)| by the integral of |phi a^z b^{1-z}| on the path Im x = eta, where M is the
         transform of one step (`TrapezoidOnContour.log_majorants`). With f = phi a^z b^{1-z} and g(x) = conj f(conj x),
-        the integrand of B is the root of f(x + i eta) g(x - i eta). It continues to |Im x| <= q with modulus theta is
-        the tilt of the contour.
+        the integrand of B is the root of f(x + i eta) g(x - i eta). It continues to |Im x| <= q with the modulus
 
             phi e^{(q^2 + eta^2)/2} (size at eta + q  times  size at eta - q)^{1/2} e^{-t (D(eta + q) + D(eta - q))/2}.
 
         Here size = |A|^theta |B|^{1-theta} and D = arg A - arg B at the given height, with A(x, q) = a(x + iq)/a(x) and
-        B likewise. A part is a number of equal steps of a run.
+        B likewise. theta is the tilt of the contour. A part is a number of equal steps of a run.
         """
         grid, h = self.law.grid, self.grid.step
         here = self.field(eta)

@@ -181,10 +181,11 @@ def tilted_differences(
 def _by_pieces(
     weights: FloatArray, loss: FloatArray, mean: FloatArray, step: FloatArray, last: IndexArray
 ) -> ComplexArray:
-    """Return what `tilted_differences` returns for the same arguments, evaluated for groups of the P parts.
+    """Return E(e^{i t_k L} - 1) at t_k = k `step` for P parts, up to the index k = `last` of each part.
 
-    The parts of a group have similar last heights, and their powers fit into caches. A part is a number of equal steps
-    of a run.
+    The values are those of `tilted_differences`. Parts with similar `last` are evaluated together, in groups whose
+    tables of powers fit into the processor's cache. A part is a number of equal steps of a run, L the loss of a step,
+    `mean` its mean, and `weights` its law at the nodes.
     """
     order = np.argsort(last, kind="stable")
     powers = np.sqrt(last[order] + 1) * weights.shape[1]

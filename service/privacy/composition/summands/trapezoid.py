@@ -440,7 +440,7 @@ class NormalTrapezoid(TruncatedTrapezoid):
 
     @property
     def real(self) -> NormalTrapezoid:
-        """Same separate runs, on nodes that suffice at real tilts but not on contours."""
+        """Law of these separate runs on fewer nodes, which suffice at real tilts but not on contours."""
         return self
 
     @property

@@ -71,11 +71,12 @@ class LocalStep(AbstractStep):
     def sampled_under(self, rate: float, neighbours: Neighbours) -> AbstractStep | None:
         """Return the step if every record is reported with probability `rate` only, independently.
 
-        Notes ----- Let q be the rate, and R the law of everything without a report of the record. P and Q are the laws
-        with a report of its first and second value. Consider (1 - q) R + q P against (1 - q) R + q Q. By joint
-        convexity these laws are at most as easy to tell apart as the pairs R, R and P, Q with a visible draw. The loss
-        is then 0 with probability 1 - q, and that of the report otherwise. A missing report is visible, so this law is
-        attained.
+        Notes
+        -----
+        Let q be the rate, and R the law of everything without a report of the record. P and Q are the laws with a
+        report of its first and second value. Consider (1 - q) R + q P against (1 - q) R + q Q. By joint convexity these
+        laws are at most as easy to tell apart as the pairs R, R and P, Q with a visible draw. The loss is then 0 with
+        probability 1 - q, and that of the report otherwise. A missing report is visible, so this law is attained.
         """
         step = self.under(Neighbours(neighbours.relation))
         if step.atomic_law() is None or neighbours.records > MOST_REPORTS:

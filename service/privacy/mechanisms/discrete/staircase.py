@@ -32,7 +32,9 @@ class Staircase(DescribedStep):
         Share g in [0, 1] of the first step: the density is a e^-{j epsilon} for (j - 1 + g) Delta <= |x| < (j + g)
         Delta, j >= 1, and a for |x| < g Delta. So a = (1 - e^-epsilon)/(2 Delta (g + e^-epsilon (1 - g))).
 
-    Notes ----- All heights are powers of e^-epsilon. A shift by s <= Delta changes |x| by at most Delta, hence the
+    Notes
+    -----
+    All heights are powers of e^-epsilon. A shift by s <= Delta changes |x| by at most Delta, hence the
     height by at most one power: the loss is epsilon, 0 or -epsilon. The law of the loss is symmetric, because the
     density is. So it is given by its total variation distance, which is P(|x| < s/2) and rises with s, as the density
     is symmetric and falls with |x|. The shift Delta is therefore the worst shift at every false positive rate and in

@@ -19,12 +19,11 @@ from service.privacy.mechanisms.shuffled.pairs import (
     ratio_of,
     third_value,
 )
-from service.privacy.mechanisms.shuffled.worst_pair import worst_pair
 from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.atomic_law import AtomicLaw
 from service.privacy.trade_off.atoms import AtomsTradeOff
 from service.privacy.trade_off.pair import TradeOffPair
-from service.privacy.trade_off.shuffled.curves import MeanCurve, OnesCurve
+from service.privacy.trade_off.shuffled.curves import MeanCurve, OnesCurve, WorstCurve
 from service.privacy.trade_off.shuffled.data_sets import listed_responses
 from service.privacy.trade_off.shuffled.mean_atoms import listed_mean
 from service.privacy.trade_off.shuffled.mean_form import MeanForm
@@ -159,7 +158,7 @@ class AttacksOnShuffled(ShuffledStep):
 
     @override
     def curves(self) -> TradeOffPair:
-        return worst_pair(tuple(self._curves()), COUNTED)
+        return worst_pair(tuple(self._curves()))
 
     def _curves(self) -> list[AbstractTradeOff]:
         n, p = self.reports, ratio_of(self.epsilon, -1)
@@ -239,7 +238,7 @@ class HeldOnes(ShuffledStep):
         other = curve.reversed()
         if not self.exchanged or other is curve:
             return TradeOffPair(curve, other, COUNTED)
-        return worst_pair((curve, other), COUNTED)
+        return worst_pair((curve, other))
 
     @override
     def atomic_law(self) -> AtomicLaw | None:
@@ -272,13 +271,19 @@ class EveryDataSet(ShuffledStep):
     def curves(self) -> TradeOffPair:
         laws = listed_responses(self.reports, self.options, float(ratio_of(self.epsilon, -1)), RATIO_ERROR)
         curves = [AtomsTradeOff(law) for law in laws]
-        return worst_pair(tuple(each for curve in curves for each in (curve, curve.reversed())), COUNTED)
+        return worst_pair(tuple(each for curve in curves for each in (curve, curve.reversed())))
 
     @override
     def attained(self) -> Attained:
         return Attained(
             AttacksOnShuffled(reports=self.reports, epsilon=self.epsilon, options=self.options).best, BRACKET_ROUNDS
         )
+
+
+def worst_pair(curves: tuple[AbstractTradeOff, ...]) -> TradeOffPair:
+    """Return the worst case of the `curves` of several attained pairs of laws: one curve for both directions."""
+    worst = WorstCurve(curves)
+    return TradeOffPair(worst, worst, COUNTED)
 
 
 def dominating_law(curve: AbstractTradeOff) -> AtomicLaw | None:

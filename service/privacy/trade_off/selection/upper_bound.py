@@ -142,7 +142,11 @@ def _profile(curve: AbstractTradeOff, nodes: Nodes) -> tuple[FloatArray, FloatAr
 
 
 def _refined(curve: AbstractTradeOff, nodes: Nodes, counts: TrialCounts) -> tuple[Nodes, FloatArray, FloatArray]:
-    """Return `nodes`, divided where an apex is high, and rises and log slopes of the edges of the hull, from (0, 0)."""
+    """Return divided nodes, and the rises and log slopes of the edges of the concave hull, from (0, 0).
+
+    The hull is that of the points (B, A) of `upper_bound.py`. A cell between two nodes is divided where its apex, the
+    point at which its steepest and flattest lines meet, is high above the hull.
+    """
     for _ in range(REFINEMENTS):
         wide = _wide(nodes, counts)
         if not wide.size:
@@ -155,7 +159,10 @@ def _refined(curve: AbstractTradeOff, nodes: Nodes, counts: TrialCounts) -> tupl
 
 
 def _wide(nodes: Nodes, counts: TrialCounts) -> IndexArray:
-    """Return the indices of cells on the hull in which the curve of one run is not determined well."""
+    """Return the indices of cells on the hull in which the curve of one run is not known well.
+
+    A cell is the interval of rates between two nodes.
+    """
     _, _, on_hull = _vertices(nodes, counts)
     flattest, steepest = nodes.slopes
     run = nodes.widths
@@ -173,7 +180,11 @@ def _wide(nodes: Nodes, counts: TrialCounts) -> IndexArray:
 
 
 def _vertices(nodes: Nodes, counts: TrialCounts) -> tuple[FloatArray, FloatArray, BoolArray]:
-    """Return B and A of the vertices of the hull, rising from (0, 0), and which cells have a point on the hull."""
+    """Return B and A of the vertices of the hull, rising from (0, 0), and which cells have a point on the hull.
+
+    The hull is the concave hull of the points (B, A) of `upper_bound.py`. A cell is the interval of rates between two
+    nodes.
+    """
     rate_side, power_side, steepest, flattest = _curve(nodes, counts) if counts.identical else _steeper(nodes, counts)
     with np.errstate(all="ignore"):
         run, rise = np.diff(rate_side), np.diff(power_side)
@@ -223,7 +234,11 @@ def _merged(nodes: FloatArray, inner: FloatArray) -> FloatArray:
 
 
 def _curve(nodes: Nodes, counts: TrialCounts) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Return B and upper bounds of A at the nodes, and the steepest and flattest slope dA/dB of every cell."""
+    """Return B and upper bounds of A at the nodes, and the steepest and flattest slope dA/dB of every cell.
+
+    A(u) = phi'(T(u)) and B(u) = phi'(u), with the generating function phi of the number of trials (`counts`) and the
+    power T(u) at the rate u. A cell is the interval between two nodes.
+    """
     rate_side = counts.slope(nodes.rate, nodes.rest)
     power_side = counts.slope(nodes.power[1], nodes.error[0])
     bend = counts.curvature(nodes.rate, nodes.rest)
@@ -237,10 +252,11 @@ def _curve(nodes: Nodes, counts: TrialCounts) -> tuple[FloatArray, FloatArray, F
 
 
 def _steeper(nodes: Nodes, counts: TrialCounts) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Return the numbers of `_curve` for the least function above T whose logarithm is concave in ln u.
+    """Return B, upper bounds of A and slopes dA/dB as `_curve` does, for a function T+ above the power T.
 
-    The number of trials is K = `counts`. A line through two points with a positive value at u = 0 is convex in these
-    logarithms, so chords of the logarithms are above it. Between two vertices T+ = C u^b, and A = const B^b.
+    T+(u) is the least such function whose logarithm is concave in ln u. A line through two points with a positive value
+    at u = 0 is convex in these logarithms, so chords of the logarithms are above T. Between two vertices T+ = C u^b,
+    and A is proportional to B^b. `counts` is the law of the number of trials.
     """
     rate, power = _apices(nodes)
     with np.errstate(all="ignore"):

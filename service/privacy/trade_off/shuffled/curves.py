@@ -13,13 +13,13 @@ from typing_extensions import override
 from service.privacy.enclosure import Enclosure, EnclosureArray, Evidence
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR
-from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
+from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.combinators.extremes import larger, largest
 from service.privacy.trade_off.enclosed.logs import log_ends, logged
 from service.privacy.trade_off.shuffled.mean_contour import MeanContour
 from service.privacy.trade_off.shuffled.mean_form import MeanForm
 from service.privacy.trade_off.shuffled.ones import Ones
-from service.privacy.trade_off.shuffled.profile_curve import EASY, FEW, SLACK, LogProfile, ProfileCurve
+from service.privacy.trade_off.shuffled.profile_curve import EASY, LogProfile, ProfileCurve
 
 
 @final
@@ -106,8 +106,8 @@ def log_of(ratio: Fraction) -> Enclosure:
 class WorstCurve(ProfileCurve):
     """Worst case of several pairs of laws: the curve of an attacker who may face any of them.
 
-    The profile is the largest of all profiles. A point is enclosed from two sides: one pair attains the lower bound of
-    the power, and the concave envelope of all powers, which no single pair need attain, is the upper bound.
+    The profile is the largest of all profiles, and the curve is the largest convex function below all curves. Between
+    two of them, an attacker who draws the pair at random attains the curve (decision 0008).
 
     Parameters
     ----------
@@ -159,46 +159,6 @@ class WorstCurve(ProfileCurve):
             else:
                 fine.append(each)
         return max(each[0] for each in fine), max(each[1] for each in fine), max(each[2] for each in fine)
-
-    @override
-    def _points_formula(self, alpha: FloatArray) -> CurvePoints:
-        points = super()._points_formula(alpha)
-        if not self.is_listed and len(alpha) <= FEW:
-            return points  # `power_ends` and `error_ends` read single pairs
-        pairs = [curve.points(alpha) for curve in self.curves]
-        power = np.maximum.reduce([each.power.lower for each in pairs])
-        error = np.minimum.reduce([each.type_two_error.upper for each in pairs])
-        return CurvePoints(
-            EnclosureArray(np.minimum(points.type_two_error.lower, error), error),
-            EnclosureArray(power, np.maximum(points.power.upper, power)),
-            points.log_slope,
-        )
-
-    @override
-    def power_ends(self, rate: float) -> tuple[float, float]:
-        # Every curve bounds the power from below, and every threshold from above.
-        if self.is_listed:
-            least = max(curve.power_at(rate).lower for curve in self.curves)
-            return least, max(super().power_ends(rate)[1], least)
-        near = self._lowest(lambda c: math.exp(self.middle(c)) + rate * math.exp(c))
-        low = self._strongest(near).power_at(rate).lower
-        high = float(self.log_ends(np.array([near]))[1][0])
-        return max(low, rate), min((math.exp(min(high, 0.0)) + rate * math.exp(near)) * (1 + SLACK), 1.0)
-
-    @override
-    def error_ends(self, power: float) -> tuple[float, float]:
-        if self.is_listed:
-            return super().error_ends(power)
-        near = self._lowest(lambda c: (math.exp(self.middle(c)) - power) * math.exp(-c))
-        rate = np.array([1 - power])
-        high = float(self._strongest(near).type_two_error(rate).upper[0]) if 0 < rate[0] < 1 else power
-        log_delta = float(self.log_ends(np.array([near]))[1][0])
-        low = (power - math.exp(min(log_delta, 0.0)) - SLACK) * math.exp(-near)
-        return max(low * (1 - SLACK), 0.0), min(high, power)
-
-    def _strongest(self, epsilon: float) -> AbstractTradeOff:
-        """Return the curve with about the largest profile at `epsilon`."""
-        return max(self.curves, key=lambda curve: middle_of(curve, epsilon))
 
     @override
     def middle(self, epsilon: float) -> float:

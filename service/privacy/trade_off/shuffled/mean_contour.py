@@ -127,9 +127,9 @@ class MeanContour:
         return _Tilt(s, n * log_one, n * mean, n * spread, error, tilted)
 
     def _tilt(self, terms: FloatArray) -> _Tilt:
-        """Return the numbers at the s0 with M'(s0) = 2/s0, or at a larger s0 where the sum S has too little spread.
+        """Return the numbers at the s0 > 0 with M'(s0) = 2/s0, or at a larger s0 where the sum S has too little spread.
 
-        M is the log-moment function of S.
+        M is the log-moment function of S, the sum of n independent `terms`.
         """
         # Steers only: any tilt gives valid bounds.
         values, weights, n = terms.tolist(), self._weights.tolist(), self.form.reports
@@ -154,7 +154,11 @@ class MeanContour:
         return self._at(terms, low)
 
     def _integral(self, terms: FloatArray, tilt: _Tilt, nodes: int) -> tuple[float, float, float]:
-        """Return lower bound, approximation and upper bound of ln F, F = E S_+, by a sum of `nodes` nodes."""
+        """Return lower bound, approximation and upper bound of ln E S_+ by a sum of `nodes` nodes.
+
+        S is the sum of n independent `terms`, and `tilt` has the numbers at the point where the contour crosses the
+        axis.
+        """
         s0, slope, spread = tilt.at, tilt.slope, math.sqrt(max(tilt.curvature, 1e-300))
         length = max((NATS - min(tilt.log_moment, 0.0)) / s0, 14 * spread + 2 * max(slope, 0.0))
         step = 2 * math.pi / length
@@ -204,7 +208,8 @@ class MeanContour:
     ) -> tuple[ComplexArray, FloatArray, FloatArray]:
         """Return e^{M(s0 + i t) - M(s0)} at the heights `t`, its real part, and a bound of its error.
 
-        `square` is the variance of the smoothing.
+        M is the log-moment function of the smoothed sum V, and s0 the point at which the contour crosses the real axis.
+        `square` is the variance of the normal number that smooths V.
         """
         n = self.form.reports
         fall, sine = np.zeros_like(t), np.zeros_like(t)
@@ -234,9 +239,10 @@ class MeanContour:
     def _aliases(
         self, terms: FloatArray, tilt: _Tilt, length: float, square: float, most: float, log_total: float
     ) -> float:
-        """Return an upper bound of the aliases (errors of the trapezoidal rule) of C(0), over e^{M(s0)}.
+        """Return an upper bound of the aliases (errors of the trapezoidal rule) of C(0), divided by e^{M(s0)}.
 
-        `length` is the period of the aliases.
+        C(0) is the mean of V_+ for the smoothed sum V, and M its log-moment function. `length` is the period of the
+        aliases.
         """
         s0 = tilt.at
         least = 0.5 * length / max(tilt.curvature + square, 1e-300)
@@ -250,9 +256,9 @@ class MeanContour:
         return (right + left + most * q / (1 - q)) * (1 + 1e-6)
 
     def _alias_above(self, terms: FloatArray, s1: float, s0: float, length: float, square: float) -> float:
-        """Return ln of the aliases of C(k L), k >= 1, by the moment at s1.
+        """Return ln of a bound of the sum of C(k L) e^{s0 k L} over k >= 1, by the moment of V at `s1` > `s0`.
 
-        `length` is the period L.
+        C(y) is the mean of (V - y)_+ for the smoothed sum V, and L = `length` the period of the aliases.
         """
         further, drop = self._at(terms, s1), (s1 - s0) * length
         if drop <= 0:

@@ -94,12 +94,12 @@ class Ones:
         return law_of_outcomes(*logs, relative, self.is_symmetric)
 
     def log_delta(self, epsilon: float) -> tuple[float, float]:
-        """Return bounds of ln delta.
+        """Return bounds of ln of the privacy profile delta(eps).
 
         Parameters
         ----------
         epsilon : float
-            Threshold in [0, eps0), nats.
+            Threshold eps in [0, eps0), nats.
 
         Returns
         -------

@@ -71,7 +71,7 @@ class AbstractGoal(ABC):
 @final
 @dataclass(frozen=True, slots=True)
 class ProfileGoal(AbstractGoal):
-    """Value delta of the privacy profile at an epsilon, with E = e^eps."""
+    """Goal of the search for delta at an epsilon: the largest p - E q over pairs (q, p), with E = e^epsilon."""
 
     epsilon: arb
     growth: arb
@@ -101,7 +101,7 @@ class ProfileGoal(AbstractGoal):
 @final
 @dataclass(frozen=True, slots=True)
 class EpsilonGoal(AbstractGoal):
-    """Value e^epsilon of the smallest epsilon at a delta."""
+    """Goal of the search for epsilon at a delta: the value e^epsilon, the largest (p - delta)/q over pairs (q, p)."""
 
     delta: arb
 

@@ -94,7 +94,10 @@ def _between(left: BoundaryPoint, right: BoundaryPoint) -> arb:
 
 
 def _gap(rate: arb, rest: arb, line: BoundaryPoint, at: arb) -> arb:
-    """Return Phi^-1(line at the rate `at`) - Phi^-1(rate), an upper bound of mu there."""
+    """Return Phi^-1(l(`at`)) - Phi^-1(`rate`), an upper bound of mu, with the line l above the boundary.
+
+    `rest` is 1 - `rate`. `line` is the boundary point whose line is used.
+    """
     miss = line.power_rest - line.gap - line.slope * (at - line.rate)
     return _quantile_of_rest(miss) - _quantile(rate, rest)
 

@@ -99,7 +99,10 @@ def test_mu_bounds_dense_grid_of_certified_points(number: int) -> None:
 
 
 def _normal(curve: AbstractTradeOff, rates: Any, smallest: tuple[float, float]) -> tuple[float, float]:
-    """Return the largest mu that a point of the grid proves, and an upper bound for the points between them."""
+    """Return the largest mu that the power at one of `rates` proves, and an upper bound for the rates between them.
+
+    `smallest` has the smallest false positive rate and type II error of the range of mu.
+    """
     points = curve.points(rates)
     u = -special.ndtri(rates)
     low, high = points.power, points.type_two_error

@@ -104,7 +104,7 @@ class ApproximateTails(ABC):
     """
 
     def __init__(self, loss: ComposedLoss) -> None:
-        """Store the cumulants, means and standard deviations of S under H0 and H1, nats."""
+        """Store the cumulants, means and standard deviations (nats) of the loss of a run under H0 and H1."""
         self.cumulants = loss.cumulants(0), loss.cumulants(1)
         self.means = float(self.cumulants[0][0]), float(self.cumulants[1][0])
         self.deviations = math.sqrt(self.cumulants[0][1]), math.sqrt(self.cumulants[1][1])

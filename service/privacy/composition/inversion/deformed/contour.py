@@ -1,8 +1,8 @@
 """Deformed contour of a run: tails and profile of the privacy loss near one threshold, with every error bounded.
 
 The path of the inversion integral is a curve through panels, each with Gauss-Legendre nodes. The contour has the
-interface of `StraightContour` for `composition/inversion/readings/`. The integrals are those of
-`composition/inversion/straight.py` for a contour that crosses the real axis at theta > 1.
+interface of `StraightContour` for `inversion/readings/`. The integrals are those of
+`inversion/straight.py` for a contour that crosses the real axis at theta > 1.
 """
 
 from __future__ import annotations

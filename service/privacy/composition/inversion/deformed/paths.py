@@ -1,6 +1,6 @@
 """Paths for the moments of one Poisson-sampled Gaussian step, deformed away from regions where w^z oscillates.
 
-The notation is that of `composition/summands/sampled_gaussian.py` in the variable v = y/sigma - 1/(2 sigma^2), with the
+The notation is that of `summands/sampled_gaussian.py` in the variable v = y/sigma - 1/(2 sigma^2), with the
 normal score y of the outcome, the noise multiplier sigma and the sampling rate p. Under H0 v ~ N(m, 1/sigma^2) with m =
 -1/(2 sigma^2) and density g. The likelihood ratio is w = 1 - p + p e^v, and rho = p/(1 - p). M(z) = int g w^z dv over
 every path G below the first zero v = -ln rho + i pi of w. With 0 <= arg w on G the modulus of w^{it} is e^{-t arg w},

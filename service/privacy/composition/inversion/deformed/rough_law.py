@@ -1,7 +1,6 @@
 """Approximate law of the privacy loss of a run under H0, on a lattice.
 
-It decides where contours (paths of inversion integrals) are laid out first, and no bound depends on it. No bound
-depends on it.
+It decides where contours (paths of inversion integrals) are laid out first. No bound depends on it.
 """
 
 from __future__ import annotations

@@ -28,7 +28,10 @@ Kind = Literal["epsilon", "delta", "power"]
 
 @dataclass(frozen=True)
 class _Question:
-    """A quantity of a rare run. A delta is evaluated at the epsilon that belongs to about `at`."""
+    """A question about a rare run: the quantity `kind` at the rate or delta `at`.
+
+    The question for delta is asked at an epsilon whose delta is about `at`.
+    """
 
     noise: float
     rate: float
@@ -89,9 +92,9 @@ def test_contours_agree_with_lattices(seed: int, count: int) -> None:
 
 
 def _likelihood(x: FloatArray, mu: float, rate: float) -> FloatArray:
-    """Return phi b, the density of one step under H0 in units of the noise.
+    """Return the density of the outcome x of one step under H0, in units of the noise.
 
-    The density under H1 is its mirror image at -x.
+    `mu` is 1 over the noise multiplier. The density under H1 is the mirror image: its value at x is this one at -x.
     """
     hump = np.exp(-0.5 * x**2), np.exp(-0.5 * (x + mu) ** 2)
     return ((1 - rate) * hump[0] + rate * hump[1]) / math.sqrt(2 * math.pi)
