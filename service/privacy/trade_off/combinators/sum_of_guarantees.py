@@ -63,7 +63,18 @@ class Guarantees:
         return Guarantees(parts)
 
     def epsilon(self, delta: float) -> float:
-        """Return an upper bound (nats) of epsilon at `delta` in [0, 1), with equal shares of delta for all parts."""
+        """Return an upper bound of epsilon at one delta, of which every part has an equal share.
+
+        Parameters
+        ----------
+        delta : float
+            In [0, 1).
+
+        Returns
+        -------
+        float
+            Upper bound of epsilon, nats.
+        """
         share = delta / max(len(self._parts), 1) / OUTWARD
         if 0 < share < SMALLEST_SHARE:
             share = 0.0
@@ -78,15 +89,34 @@ class Guarantees:
 
     @np.errstate(all="ignore")
     def log_delta(self, epsilon: FloatArray) -> FloatArray:
-        """Return upper bounds of ln delta at each epsilon (nats), of its shape (n,)."""
+        """Return upper bounds of ln delta at each epsilon, from the stored guarantees.
+
+        Parameters
+        ----------
+        epsilon : array, shape (n,)
+            Nats.
+
+        Returns
+        -------
+        array, shape (n,)
+            Upper bounds of ln delta.
+        """
         known, logs = self.stored
         return np.where(known <= epsilon[:, None], logs, 0.0).min(axis=1, initial=0.0)
 
     @np.errstate(all="ignore")
     def log_power(self, alpha: FloatArray) -> FloatArray:
-        """Return upper bounds of ln power at the false positive rates `alpha` in (0, 1), of its shape (n,).
+        """Return upper bounds of ln power: a guarantee means power <= e^eps alpha + delta.
 
-        A guarantee means power <= e^eps alpha + delta.
+        Parameters
+        ----------
+        alpha : array, shape (n,)
+            False positive rates in (0, 1).
+
+        Returns
+        -------
+        array, shape (n,)
+            Upper bounds of ln power.
         """
         known, logs = self.stored
         sums = np.logaddexp(known + np.log(alpha)[:, None], logs)
@@ -94,9 +124,19 @@ class Guarantees:
 
     @np.errstate(all="ignore")
     def log_error(self, alpha: FloatArray) -> FloatArray:
-        """Return lower bounds of ln of the type II error beta at the rates `alpha` in (0, 1), of its shape (n,).
+        """Return lower bounds of ln of the type II error beta from guarantees for swapped hypotheses.
 
-        These are the guarantees for swapped hypotheses: 1 - alpha <= e^eps beta + delta.
+        They mean 1 - alpha <= e^eps beta + delta.
+
+        Parameters
+        ----------
+        alpha : array, shape (n,)
+            False positive rates in (0, 1).
+
+        Returns
+        -------
+        array, shape (n,)
+            Lower bounds of ln beta.
         """
         known, logs = self.stored
         rest = np.log1p(-alpha[:, None] - np.exp(logs) * OUTWARD - 2 * SLACK) - known
