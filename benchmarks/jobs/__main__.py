@@ -1,4 +1,4 @@
-"""The parts, run one after another and printed as they finish."""
+"""Benchmarks of jobs, run one after another and printed as they finish."""
 
 from __future__ import annotations
 

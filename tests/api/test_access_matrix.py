@@ -99,7 +99,10 @@ def tokens() -> dict[str, str]:
 
 
 def test_every_route_has_a_scope(app: FastAPI) -> None:
-    """A new route has to be added to the table. The table has no route that no application serves."""
+    """Every route has a scope in the table of scopes, and every route of the table is served.
+
+    A new route has to be added to the table.
+    """
     served = served_paths(app) | {"/operate/jobs", "/operate/jobs/{job_id}"}
     assert served - route_scopes().keys() == set()
     assert route_scopes().keys() - served <= {"/.well-known/{path:path}"}
@@ -159,7 +162,10 @@ def test_matrix_of_routes_methods_and_tokens(
 def test_no_ending_of_a_path_gives_a_route_without_its_scope(
     app: FastAPI, client: TestClient, keys: dict[str, str], ending: str
 ) -> None:
-    """A line feed at the end is ignored by the patterns of the router. The key has a scope that no route needs."""
+    """A path with an additional ending never reaches a route without its scope.
+
+    The patterns of the router ignore a line feed at the end. The key has a scope that no route needs.
+    """
     scopes = route_scopes()
     for path in sorted(served_paths(app)):
         if scopes[path] not in ("open", "authenticated"):
@@ -168,7 +174,10 @@ def test_no_ending_of_a_path_gives_a_route_without_its_scope(
 
 
 def test_matrix_of_operator_port(app: FastAPI, client: TestClient, keys: dict[str, str]) -> None:
-    """The operator port has its own application. Its access layer is that of the public port."""
+    """The operator port answers and refuses every route as its table says.
+
+    It has its own application, with the access layer of the public port.
+    """
     services = client.app_state["services"]
     layers: dict[str, Any] = {repr(each.cls): each.cls for each in app.user_middleware}
     [protection] = [layer for name, layer in layers.items() if "AccessLayer" in name]
@@ -181,7 +190,10 @@ def test_matrix_of_operator_port(app: FastAPI, client: TestClient, keys: dict[st
 
 
 def test_refusals_are_problems_with_a_challenge(client: TestClient, keys: dict[str, str]) -> None:
-    """The sentences are the same whatever is wrong, and name neither key nor caller."""
+    """Refusals are problems with a challenge in the header `WWW-Authenticate`.
+
+    The sentences are the same whatever is wrong, and name neither key nor caller.
+    """
     none, wrong, other = (
         client.get("/v1/jobs", headers=sent) for sent in ({}, bearer("wrong"), bearer(keys["compute"]))
     )

@@ -149,7 +149,10 @@ async def test_client_that_keeps_connection_waiting_is_disconnected() -> None:
 async def test_body_after_its_response_is_dropped_up_to_a_limit(
     monkeypatch: pytest.MonkeyPatch, is_chunked: bool
 ) -> None:
-    """The client of a refused body can send a body of common size to its end, but no endless body."""
+    """A body that arrives after its response is dropped, up to a limit.
+
+    The client of a refused request can send a body of common size to its end, but no endless body.
+    """
     monkeypatch.setattr(module, "LARGEST_DROPPED_BYTES", 1_000)
     metrics = Metrics(CollectorRegistry(), "1")
     application = Application()
@@ -301,9 +304,10 @@ async def test_idle_connection_is_closed_first_and_silently() -> None:
 
 
 async def test_connections_behind_proxy_are_counted_by_client() -> None:
-    """One client behind a proxy stalls many requests, other clients stall one each.
+    """Connections through a proxy are counted by the client that it forwards.
 
-    The client with most connections loses one.
+    One client behind a proxy stalls many requests, and other clients stall one each. The client with most connections
+    loses one.
     """
     head = b"POST /late HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: %s\r\nContent-Length: 9\r\n\r\n"
     settings = Settings(max_connections=12, max_connections_per_client=3, trusted_proxies="10.0.0.0/8")
@@ -327,9 +331,10 @@ async def test_connections_behind_proxy_are_counted_by_client() -> None:
 
 @pytest.mark.parametrize(("rate", "is_kept"), [(1_000_000, True), (6_000, True), (500, False), (1 / 60, False)])
 async def test_slow_but_steady_reader_gets_whole_response(rate: float, is_kept: bool) -> None:
-    """The transport drains 200 MB at this rate, and the application writes whenever it may.
+    """A slow but steady reader gets the whole response, and one that is too slow loses its connection.
 
-    Timeouts are checked at the interval of the sweep.
+    The transport drains 200 MB at the given rate, and the application writes whenever it may. Timeouts are checked at
+    the interval of the sweep over connections.
     """
     protocol, wire = opened(Application())
     protocol.data_received(request("/late", 1))

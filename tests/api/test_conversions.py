@@ -54,7 +54,10 @@ def test_result_has_digest_and_is_stored(client: TestClient) -> None:
 
 
 def test_published_run_matches_table_5(client: TestClient) -> None:
-    """Table 5, first column of CIFAR-10: 2.84 both by GMIP and by GDP. Corollary 5.1 alone gives 26.1."""
+    """A published run has 2.84 both by GMIP and by GDP, as in the first column of Table 5 (CIFAR-10).
+
+    Corollary 5.1 alone gives 26.1.
+    """
     response = converted(client, RUN)
     noise = response.noise
     assert noise.tau_mip is not None
@@ -89,9 +92,9 @@ def test_above_noise_free_level_no_noise_is_needed(client: TestClient) -> None:
 
 
 def test_independence_of_steps_is_false_without_noise(client: TestClient) -> None:
-    """Composition of steps is an assumption.
+    """The assumption that steps are independent is false if they have no noise.
 
-    It is false if the steps have no noise, and it is not needed for one step.
+    It is not needed for one step.
     """
     for steps, mu, holds in ((1, 1.2, "yes"), (10, 9.0, "no"), (10, 0.5, "unknown")):
         response = converted(client, STEP | {"mu_mip": mu, "steps": steps})

@@ -42,7 +42,10 @@ def test_preflight_of_listed_origin_is_allowed(open_client: TestClient, origin: 
 @pytest.mark.parametrize("origin", LISTED)
 @pytest.mark.parametrize("path", [ROUTE, "/v1/version", "/nowhere", "/v1/sweeps"])
 def test_every_answer_to_listed_origin_can_be_read(open_client: TestClient, origin: str, path: str) -> None:
-    """Answers, problems, and both paths of dispatch: the fast one and that of the framework."""
+    """A page of a listed origin can read every answer, and every problem.
+
+    Both paths of dispatch are tested: the fast one and that of the framework.
+    """
     answer = open_client.request("POST" if path == ROUTE else "GET", path, json=BODY, headers={"Origin": origin})
     assert answer.headers["access-control-allow-origin"] == origin
     assert "Origin" in answer.headers["vary"]

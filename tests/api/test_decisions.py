@@ -23,7 +23,9 @@ PRIVATE = "private, max-age=31536000, immutable"
 
 
 def run(**context: Any) -> dict[str, Any]:
-    """Return an assessment. Epsilon of approximate DP is the least expensive request that runs in a worker."""
+    """Return the body of an assessment of approximate DP by epsilon, the least expensive request that runs
+    in a worker.
+    """
     mechanism = {"type": "approximate_dp", "epsilon": 1.0, "delta": 1e-6}
     return {"mechanism": mechanism, "context": {"delta": 1e-5, **context}, "policy": GATE}
 

@@ -70,7 +70,10 @@ def test_short_notice_is_an_error() -> None:
 
 @pytest.mark.parametrize("zones", [(None, UTC), (UTC, None), (None, None)])
 def test_time_without_zone_is_an_error(zones: tuple[tzinfo | None, tzinfo | None]) -> None:
-    """The headers would otherwise depend on the time zone of the machine."""
+    """A deprecation time without a time zone is an error.
+
+    The headers would otherwise depend on the time zone of the machine.
+    """
     since, sunset = (
         time.replace(tzinfo=zone) for time, zone in zip((SINCE, SINCE + 2 * SHORTEST_NOTICE), zones, strict=True)
     )

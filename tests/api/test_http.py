@@ -165,7 +165,7 @@ def test_unexpected_error_returns_fixed_text_and_logs_traceback(capfd: pytest.Ca
 def test_failure_in_event_loop_is_logged_with_traceback(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Errors of the client are not logged."""
+    """A failure in the event loop is logged with its traceback; errors of the client are not logged."""
 
     def deep_in_the_core(*_: object) -> None:
         raise NumericalFailure("lower end above upper end")

@@ -74,7 +74,10 @@ def test_unreadable_state_returns_problem(client: TestClient, content: str, stat
 
 
 def test_state_with_keys_of_any_script_has_digest(client: TestClient) -> None:
-    """Only states that could be read have a digest. The keys here are members of an object that the importer drops."""
+    """An imported state with keys in any script has a digest.
+
+    Only states that could be read have one. The keys here are members of an object that the importer drops.
+    """
     content = {"mechanism": RUN, "hazards": [{"\U0001f511": 1, "\uffff": None, "ключ": True, "a": 2**60}]}
     assert client.post("/v1/imports", json={"content": content}).status_code == 200
 

@@ -60,6 +60,6 @@ def test_nan_or_infinity_anywhere_returns_400_with_pointer(client: TestClient, r
 
 
 def test_nan_as_string_returns_422(client: TestClient) -> None:
-    """The strings are rejected as strings in place of numbers."""
+    """The string "NaN" in place of a number gives status 422, because strings are no numbers."""
     body = {"mechanism": {"type": "gaussian", "noise_multiplier": "NaN"}, "questions": [{"type": "advantage"}]}
     assert client.post("/v1/bounds", content=json.dumps(body), headers=JSON).status_code == 422

@@ -97,7 +97,7 @@ def groups() -> Groups:
 
 
 def comparable(answer: Any) -> tuple[int, dict[str, str], str]:
-    """Return what a client can tell about an answer, without request ids and times."""
+    """Return the parts of an answer that a client can tell apart, without request ids and times."""
     headers = {
         name: value
         for name, value in answer.headers.items()
@@ -302,7 +302,10 @@ def test_owner_survives_in_redis_with_its_result(redis_url: str, groups: Groups)
 
 
 def test_address_that_looks_like_a_group_is_not_one() -> None:
-    """A proxy may forward any text as the address of a client."""
+    """A client address that looks like the name of a group gives no access to the group.
+
+    A proxy may forward any text as the address of a client.
+    """
     for name in ("group:alpha", "group#" + "0" * 64):
         assert requester_from_address(name) == "unknown"
     assert requester_from_group("alpha") == "group:alpha"

@@ -119,7 +119,7 @@ def test_invalid_number_is_rejected_with_pointer(client: TestClient, number: byt
 
 @pytest.mark.parametrize(("points", "status"), [(10_002, 422), (100_000, 422), (1_000_000, 413)])
 def test_too_many_points_are_rejected(client: TestClient, points: int, status: int) -> None:
-    """The limits are the number of points, the number of values and the length of the body."""
+    """Requests with too many points, too many values, or too long a body are rejected."""
     answer = post(client, EXPONENTIAL, {"epsilon": 1.0, "losses": [[0] * points], "sensitivity": 1.0})
     assert answer.status_code == status
     if status == 422:

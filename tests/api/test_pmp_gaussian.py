@@ -214,7 +214,10 @@ def test_simulation_summarises_its_trials(client: TestClient) -> None:
 
 
 def test_ratio_of_zeros_is_null_and_counted_as_missing(client: TestClient) -> None:
-    """A single object reveals nothing. Ratios to an epsilon of 0 are null, and counted as missing."""
+    """Ratios to an epsilon of 0 are null, and counted as missing.
+
+    A single object reveals nothing, so its epsilon is 0.
+    """
     alone = {**SIMULATED, "experiment": "exponential", "objects": 1, "data_size": 3}
     answer = post(client, alone, "simulations").json()
     assert [trial["ratio_exact"] for trial in answer["trials"]] == [None] * 3

@@ -34,7 +34,7 @@ class _NoPool:
 
 
 class NobodyComputes(ExecutionError):
-    """Raised where a worker would compute."""
+    """Raised by the pool of tests in place of a computation in a worker."""
 
 
 def runner_without_workers() -> ComputationRunner:

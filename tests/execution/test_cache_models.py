@@ -28,7 +28,7 @@ REQUESTERS = st.sampled_from(["one", "two", "three"])
 
 
 class CacheMachine(RuleBasedStateMachine):
-    """Memory cache. The model is a list of entries in the order of their last use."""
+    """State machine of the memory cache. The model is a list of entries in the order of their last use."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -74,9 +74,10 @@ def test_memory_cache_equals_its_model() -> None:
 
 
 class LeaseMachine(RuleBasedStateMachine):
-    """Leases of processes with wrong clocks. The model is the holder of each lease, and its end by the clock of Redis.
+    """State machine of leases of processes with wrong clocks.
 
-    No lease ends by itself during the test. Writers without the key delete and forge entries.
+    The model is the holder of each lease, and its end by the clock of Redis. No lease ends by itself during the test.
+    Writers without the key delete and forge entries.
     """
 
     url: str

@@ -34,7 +34,7 @@ def test_correction_converges_to_measured_ratio(metrics: Metrics) -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_corrections_move_slowly_and_stay_within_bounds(metrics: Metrics, seed: int) -> None:
-    """The bounds hold for any measurement and any estimate."""
+    """Corrections of estimated costs move slowly and stay within bounds, for any measurement and any estimate."""
     corrections, random = CostCalibration(metrics), np.random.default_rng(seed)
     before = expected(corrections)
     for _ in range(300):

@@ -90,7 +90,10 @@ async def test_expired_lease_is_ignored(redis_url: str) -> None:
 
 @pytest.mark.parametrize("jump", [-3_600.0, 3_600.0])
 async def test_clock_jump_neither_extends_nor_blocks_leases(redis_url: str, jump: float) -> None:
-    """Redis ends a lease by its own clock. A holder that cannot tell the time keeps others waiting no longer."""
+    """A jump of a process's clock neither extends nor blocks a lease.
+
+    Redis ends a lease by its own clock. A holder that cannot tell the time keeps others waiting no longer.
+    """
     clock = SimpleNamespace(now=1e9)
     link, leases, cache = await with_redis(redis_url, lambda: clock.now)
     first = await leases.acquire("sha256:0", 0.5)

@@ -153,7 +153,10 @@ async def test_any_order_of_events_keeps_queue_consistent() -> None:
 
 
 async def test_slot_of_disconnected_client_goes_to_next() -> None:
-    """The newcomer arrives after the task was cancelled and before the task runs again."""
+    """The slot of a disconnected client goes to the next request in the queue.
+
+    A newcomer arrives after the task of the client was cancelled and before the task runs again.
+    """
     admission = WorkerAdmission(max_cost=10**9, worker_count=1, queue_limit=2, queue_wait_limit_seconds=1e9)
     end = asyncio.Event()
 
@@ -256,20 +259,29 @@ async def test_short_work_does_not_wait_for_long_work(clock: SimpleNamespace) ->
 
 
 async def test_short_work_waits_only_for_one_turn_of_short_work(clock: SimpleNamespace) -> None:
-    """Five requesters flood with the most expensive short work, and five with long work."""
+    """Short work waits for at most one turn of other short work.
+
+    Five requesters send a flood of the most expensive short work, and five one of long work.
+    """
     waits = await waits_beside(Machine(clock), 0.01, 15.0, 0.25)
     assert waits[-1] <= 0.25 + 1e-9
 
 
 async def test_medium_work_waits_for_running_work_and_one_turn(clock: SimpleNamespace) -> None:
-    """Five other requesters request 90 seconds of work each, at any time."""
+    """Medium work waits for running work and one turn of the other requesters.
+
+    Five other requesters request 90 seconds of work each, at any time.
+    """
     waits = await waits_beside(Machine(clock), 0.5, 15.0, count=20)
     assert waits[-1] <= 2 * 15.0
 
 
 @pytest.mark.parametrize("reserve_count", [0, 1])
 async def test_long_work_is_not_starved_by_short_work(clock: SimpleNamespace, reserve_count: int) -> None:
-    """Long work is overtaken by at most two seconds of work of each of five others."""
+    """Long work is computed although short work arrives all the time.
+
+    It is overtaken by at most two seconds of work of each of five other requesters.
+    """
     waits = await waits_beside(Machine(clock, reserve_count=reserve_count), 8.0, 0.2, count=1)
     assert waits[-1] <= 5 * 2.0 + 0.2
 
@@ -286,7 +298,10 @@ async def test_underestimated_work_costs_its_requester_later_turns(clock: Simple
 
 
 async def test_joining_requester_brings_its_earlier_position(clock: SimpleNamespace) -> None:
-    """The first of two equal requests stands far back in the queue of its requester."""
+    """A requester that joins a waiting computation moves it to the requester's own earlier position.
+
+    The first of two equal requests stands far back in the queue of its requester.
+    """
     machine = Machine(clock, reserve_count=0)
     tasks = [asyncio.create_task(machine.compute("flood", 1.0)) for _ in range(9)]
     await asyncio.sleep(0)

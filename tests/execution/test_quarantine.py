@@ -59,7 +59,10 @@ def test_an_unfinished_line_is_read_when_it_is_complete(tmp_path: Path, monkeypa
 
 
 def test_a_line_that_a_full_disk_has_cut_hides_no_later_one(tmp_path: Path) -> None:
-    """A digest whose line was cut is known to the process that wrote it, and the next digest to all processes."""
+    """A line of the quarantine file that a full disk has cut hides no later line.
+
+    The digest of the cut line is known to the process that wrote it, and the next digest to all processes.
+    """
     path = tmp_path / "file"
     quarantine = ResultQuarantine(path)
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -93,7 +96,10 @@ def test_the_memory_cache_forgets_one_result() -> None:
 
 
 def test_an_unreadable_file_is_reported_once_and_read_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A directory stands in the place of the file. Known digests stay refused, and all others are served."""
+    """An unreadable file of quarantined results is reported once, and read when it is readable.
+
+    A directory stands in the place of the file. Known digests stay refused, and all others are served.
+    """
     monkeypatch.setattr(module, "RELOAD_SECONDS", 0.0)
     path, reported = tmp_path / "file", list[str]()
     path.mkdir()

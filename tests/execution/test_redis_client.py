@@ -90,7 +90,10 @@ async def test_connections_are_opened_in_advance(redis_url: str, metrics: Metric
 
 
 async def test_opening_connection_does_not_shorten_the_wait(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Opening takes 0.6 s and the answer 0.6 s; each may take 1 s."""
+    """The time to open a connection does not count against the wait for the answer.
+
+    Opening takes 0.6 s and the answer 0.6 s, and each may take 1 s.
+    """
     client = build_client(redis_url, TEST_TIMEOUT)
     connect = BlockingConnectionPool.get_connection
 
@@ -111,7 +114,10 @@ async def test_opening_connection_does_not_shorten_the_wait(redis_url: str, monk
 
 
 async def test_connection_opened_at_timeout_is_no_error(redis_url: str, metrics: Metrics) -> None:
-    """The event loop is busy for longer than the timeout, so that the timeout and the connection arrive together."""
+    """A connection that opens at the moment of the timeout is no error.
+
+    The event loop is busy for longer than the timeout, so that the timeout and the connection arrive together.
+    """
     link = RedisCircuitBreaker(redis_url, 0.002, metrics)
     await link.start()
     outcomes: set[type] = set()

@@ -78,7 +78,10 @@ def parts(count: int, first: float) -> dict[str, Any]:
 async def test_any_order_of_arrivals_and_cancellations_keeps_queue_consistent(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Only QueueFull is raised, and a later call runs at once."""
+    """The queue of requests to parse stays consistent for any order of arrivals and cancellations.
+
+    Only QueueFull is raised, and a later call runs at once.
+    """
     monkeypatch.setattr(module, "MAX_QUEUED_CALLS", 6)
     random, line = np.random.default_rng(seed), RequestThread()
     calls: list[asyncio.Task[int]] = []
@@ -95,7 +98,10 @@ async def test_any_order_of_arrivals_and_cancellations_keeps_queue_consistent(
 
 
 async def test_steps_of_the_loop_are_short(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The loop serves the requests that once blocked it longest: sweeps, comparisons and imports of many parts."""
+    """Every step of the event loop is short while it serves sweeps, comparisons and imports of many parts.
+
+    These requests once blocked it longest.
+    """
     runner = runner_without_workers()
     bodies: list[tuple[str, Any]] = [
         (

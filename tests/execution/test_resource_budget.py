@@ -137,7 +137,10 @@ def awaited(request: pytest.FixtureRequest) -> Callable[[], Coroutine[Any, Any, 
 
 
 async def test_holder_below_fair_share_is_never_refused_or_evicted() -> None:
-    """Holders arrive, grow and leave at random. The units add up, and the smallest holder is left alone."""
+    """A holder below its fair share is never refused or evicted.
+
+    Holders arrive, grow and leave at random. The units add up.
+    """
     source = random.Random(SEED)
     for _ in range(CASES):
         units = source.randint(2, 30)

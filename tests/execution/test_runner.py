@@ -134,7 +134,10 @@ async def test_equal_requests_in_flight_compute_once(runner: ComputationRunner, 
 
 
 async def test_shared_error_keeps_its_traceback_length(runner: ComputationRunner, tmp_path: Path) -> None:
-    """Each waiting request sees where the error was raised, and no frames of the others."""
+    """An error that several requests receive keeps the length of its traceback.
+
+    Each waiting request sees where the error was raised, and no frames of the others.
+    """
     lengths: list[int] = []
 
     async def ask() -> None:
@@ -266,7 +269,7 @@ async def test_result_of_another_process_is_used(metrics: Metrics, link: RedisCi
 
 
 async def test_inexpensive_results_bypass_redis(metrics: Metrics, link: RedisCircuitBreaker, redis_url: str) -> None:
-    """A flood of inexpensive results evicts nothing from a full Redis."""
+    """Inexpensive results are not stored in Redis, so that a flood of them evicts nothing from a full Redis."""
     pool = make_pool(metrics)
     for digits in (None, 25):
         for _ in range(2):
@@ -280,9 +283,10 @@ async def test_inexpensive_results_bypass_redis(metrics: Metrics, link: RedisCir
 
 
 async def test_lease_of_expensive_work_holds_under_load(metrics: Metrics, redis_url: str, tmp_path: Path) -> None:
-    """Redis answers later than inexpensive work waits, so inexpensive work goes on without Redis.
+    """The lease of expensive work holds while Redis is slow.
 
-    Expensive work waits longer and keeps using it.
+    Redis answers later than inexpensive work waits, so inexpensive work goes on without Redis. Expensive work waits
+    longer and keeps using it.
     """
     links = [RedisCircuitBreaker(redis_url, 0.003, metrics) for _ in range(2)]
     pool, log = make_pool(metrics, worker_count=2), tmp_path / "log"
@@ -459,7 +463,10 @@ async def start_other_process(directory: Path, url: str, request: FakeRequest) -
 
 @pytest.mark.parametrize("digits", [None, 25])
 async def test_equal_requests_in_two_processes_compute_once(redis_url: str, tmp_path: Path, digits: int | None) -> None:
-    """The cost is so high that the lease outlasts the wait for the second process by far."""
+    """Equal requests in two processes are computed once.
+
+    The estimated cost is so high that the lease is longer than the wait for the second process.
+    """
     log, gate = tmp_path / "log", tmp_path / "gate"
     request = FakeRequest(action="wait", gate=str(gate), cost=20 * DEAR, log=str(log), digits=digits)
     processes = [await start_other_process(tmp_path, redis_url, request) for _ in range(2)]

@@ -90,7 +90,10 @@ def test_other_settings_are_in_no_file(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_shell_and_service_read_the_same_password(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """deploy/redis/start.sh reads the password by command substitution."""
+    """The service and the shell read the same password from a file.
+
+    deploy/redis/start.sh reads it by command substitution.
+    """
     file = tmp_path / "password"
     monkeypatch.setenv(f"{PASSWORD}_FILE", str(file))
     for password in random.Random(1).sample(PASSWORDS, 20):

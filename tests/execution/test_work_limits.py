@@ -218,7 +218,10 @@ def test_answers_are_charged_by_their_work() -> None:
 
 
 async def test_work_without_an_answer_is_charged_by_the_time_in_a_worker(tmp_path: Path) -> None:
-    """Otherwise a caller could use a worker until the time limit, or leave shortly before, for the estimate alone."""
+    """Work that ends without an answer is charged by its time in a worker.
+
+    Otherwise a caller could use a worker until the time limit, or leave shortly before, for the estimate alone.
+    """
     metrics, made = make_metrics(), limits()
     pool = make_pool(metrics, time_limit_seconds=0.5)
     runner, account = make_runner(metrics, pool), made.account("one")

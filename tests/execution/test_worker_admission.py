@@ -110,7 +110,10 @@ async def test_equal_client_is_not_evicted_by_newcomer() -> None:
 
 @pytest.mark.usefixtures("no_time_passes")
 async def test_expected_wait_beyond_limit_is_rejected() -> None:
-    """The rejection states when a retry may succeed: in half a second, rounded up to a whole second."""
+    """A request whose expected wait is beyond the limit is rejected.
+
+    The rejection states when a retry may succeed: in half a second, rounded up to a whole second.
+    """
     crowd = Crowd(make_admission(worker_count=1, queue_limit=100, queue_wait_limit_seconds=1.5))
     await crowd.send("one", 2, cost=1_000_000)
     with pytest.raises(QueueFull) as raised:

@@ -55,7 +55,10 @@ async def test_short_work_does_not_wait_for_the_only_worker(runner: ComputationR
 async def test_underestimated_work_moves_to_ordinary_worker(
     runner: ComputationRunner, metrics: Metrics, tmp_path: Path
 ) -> None:
-    """The reserve ends the work at its time limit, and an ordinary worker computes it."""
+    """Underestimated work of the reserve moves to an ordinary worker.
+
+    The reserve ends the work at its time limit, and the ordinary worker computes it.
+    """
     log, gate, slow = tmp_path / "log", tmp_path / "gate", tmp_path / "slow"
     assert runner._workers._reserve is not None
     runner._workers._reserve._time_limit_seconds = 0.3

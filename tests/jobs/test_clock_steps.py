@@ -49,7 +49,10 @@ def test_chunk_of_dead_worker_is_reissued(backend: Backend, jump: float) -> None
 
 @pytest.mark.parametrize("is_after", [False, True])
 def test_claim_of_living_worker_survives_clock_set_back(backend: Backend, is_after: bool) -> None:
-    """`is_after`: the claim is made after the step, before any worker announced itself."""
+    """A living worker keeps its claim if the clock is set back.
+
+    With `is_after`, the claim is made after the clock was set back, before any worker announced itself again.
+    """
     backend.add(total=4)
     backend.repository.announce("alive", "1")
     early = None if is_after else claimed(backend, "alive")
@@ -83,7 +86,10 @@ def test_job_of_present_version_is_never_taken_over(backend: Backend) -> None:
 
 
 def test_every_point_has_one_result_while_the_clock_jumps(backend: Backend) -> None:
-    """The worker that computes a piece of the job does not notice the jump, and saves its results in the end."""
+    """Every point of a job has one result if the clock jumps meanwhile.
+
+    The worker that computes a piece of the job does not notice the jump, and saves its results in the end.
+    """
     job = backend.add(total=40)
     for number in range(10):
         backend.repository.announce("alive", "1")

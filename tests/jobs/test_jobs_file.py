@@ -152,7 +152,10 @@ def test_file_shrinks_when_jobs_are_removed(tmp_path: Path, *, taken_over: bool)
 
 
 def test_replaced_file_is_reopened(tmp_path: Path) -> None:
-    """The folder may be mounted after the service started."""
+    """A file of jobs that another file replaced is opened again.
+
+    The data folder may be mounted after the service started.
+    """
     with sqlite(tmp_path) as backend:
         job = backend.add()
         for path in tmp_path.glob("jobs.*"):
@@ -182,7 +185,10 @@ def test_other_file_is_rejected_and_left_unchanged(tmp_path: Path) -> None:
 
 
 def test_chunks_of_killed_service_lose_no_tries(tmp_path: Path) -> None:
-    """Each start of a service takes over the chunks of the previous one, whose end says nothing about the chunks."""
+    """Chunks of a killed service keep their number of tries.
+
+    Each start of a service takes over the chunks of the previous one, whose end says nothing about the chunks.
+    """
     with closing(SqliteStore(tmp_path)) as store:
         job = add(store, time.time(), 1)
         for start in range(2 * MAX_TRIES):

@@ -198,7 +198,7 @@ class History:
             job.size = min(job.size, chunks[0].points)
 
     def lose(self) -> None:
-        """Remove a claim of the model, as if its worker died."""
+        """Remove a claim from the model, as if the worker that has it died."""
         if self.claims:
             self.claims.pop(self.chance.randrange(len(self.claims)))
 

@@ -115,7 +115,10 @@ def call_everything(store: RedisStore, job: StoredJob, held: ClaimedChunk, sourc
 
 
 def test_poisoned_record_is_not_a_job_and_blocks_no_other(store: RedisStore, redis_url: str) -> None:
-    """No method raises anything but an error of jobs, which the API maps to 404 or 503."""
+    """A poisoned record is no job, and blocks no other job.
+
+    No method raises anything but an error of jobs, which the API maps to 404 or 503.
+    """
     source = random.Random(SEED)
     with redis.Redis.from_url(redis_url) as database:
         for part, (command, *values) in source.sample(poisons(), 90):
@@ -187,7 +190,10 @@ def test_no_version_counts_as_absent_after_redis_outage(store: RedisStore, redis
 
 
 def test_results_of_other_generation_are_rejected(store: RedisStore, redis_url: str) -> None:
-    """The signature of a line covers the digest and the generation, so a line of another version is invalid."""
+    """Results of another generation of the service are rejected.
+
+    The signature of a line covers the digest and the generation, so a line of another version is invalid.
+    """
     job = accepted(store, total=2)
     [(_, chunk)] = finish_all(store)
     other = accepted(store, total=2)
@@ -295,7 +301,10 @@ def test_layout_of_newer_version_is_rejected_with_sentence(store: RedisStore, re
 
 
 def test_calls_fail_fast_while_redis_hangs(own_redis: RedisServer) -> None:
-    """Four threads of a service and 48 clients: each thread waits once, and all other calls fail at once."""
+    """Calls fail fast while Redis hangs.
+
+    A service has four threads and 48 clients. Each thread waits once, and all other calls fail at once.
+    """
     assert own_redis.process is not None
     with closing(RedisStore(own_redis.url, EntryAuthenticator([SEAL_KEY]))) as store, ThreadPoolExecutor(4) as threads:
         job = accepted(store)

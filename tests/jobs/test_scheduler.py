@@ -64,7 +64,10 @@ def slowly(chunk: Chunk, version: str) -> Any:
 
 
 async def test_upgrades_and_rollbacks_during_jobs_lose_nothing(tmp_path: Path) -> None:
-    """Ten rounds: the other version starts, both run side by side, and the first one stops."""
+    """Jobs lose nothing while versions of the service alternate.
+
+    In each of ten rounds the other version starts, both run side by side, and the first one stops.
+    """
     chance = random.Random(1)
     reading = SqliteStore(tmp_path)
     names: list[str] = []
@@ -116,7 +119,10 @@ async def test_upgrades_and_rollbacks_during_jobs_lose_nothing(tmp_path: Path) -
 
 
 async def test_second_scheduler_of_same_version_stands_by(tmp_path: Path) -> None:
-    """The schedulers run in separate processes, because locks belong to processes."""
+    """A second scheduler of the same version waits until the first one ends.
+
+    The schedulers run in separate processes, because locks belong to processes.
+    """
     script = """
 import asyncio, sys, time
 from pathlib import Path
@@ -174,7 +180,10 @@ async def test_late_folder_is_used_once_it_exists(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("broken", ["claim", "announce", "release_claims"])
 async def test_scheduler_survives_any_exception(tmp_path: Path, broken: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every exception of an operation of the storage is logged with its traceback, and the operation is retried."""
+    """A scheduler survives any exception of an operation of the storage.
+
+    The exception is logged with its traceback, and the operation is retried.
+    """
     store = SqliteStore(tmp_path)
     job = add(store, time.time(), 20)
     whole, failures = getattr(SqliteStore, broken), [RecursionError("a defect"), ValueError("another")] * 2

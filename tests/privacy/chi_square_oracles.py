@@ -15,7 +15,9 @@ DIGITS = 60
 
 
 def center(degrees: float, noncentrality: float, x: float) -> tuple[float, float]:
-    """Return the saddle point w, and the Poisson index b with the largest weight in the mixture."""
+    """Return the saddle point of the inversion integral, and the Poisson index with the largest weight in
+    the mixture.
+    """
     root = math.hypot(degrees, 2 * math.sqrt(x) * math.sqrt(noncentrality))
     place = (degrees + root) / (2 * x)
     return place, noncentrality / (2 * place)

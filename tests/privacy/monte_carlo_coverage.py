@@ -122,7 +122,9 @@ def misses(rows: Sequence[CoverageRow], seeds: Sequence[int]) -> Counter[Coverag
 
 
 def allowed(seeds: int, confidence: float) -> int:
-    """Return the number of misses that a valid answer exceeds with probability at most CHANCE."""
+    """Return the largest number of misses that a valid method exceeds with probability at most `CHANCE` in `seeds`
+    trials.
+    """
     return int(stats.binom.isf(CHANCE, seeds, 1 - confidence))
 
 

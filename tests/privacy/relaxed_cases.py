@@ -63,7 +63,10 @@ class Simulated:
 
     @cached_property
     def _tails(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-        """Lower and upper bounds of the mass above every draw, above all draws and above none: H0, H1."""
+        """Bounds of the mass above each draw: lower and upper bounds under H0, then under H1.
+
+        The first entry is for a threshold below all draws, the last for one above all draws.
+        """
         band = DistributionBand.of(DRAWS, FAILURE / 2)
         at = np.concatenate(([-np.inf], np.sort(np.concatenate((self.absent, self.present))), [np.inf]))
         found: list[FloatArray] = []
@@ -73,7 +76,11 @@ class Simulated:
         return found[0], found[1], found[2], found[3]
 
     def profile(self, epsilon: float) -> tuple[float, float]:
-        """Return bounds of sup_c P1(T > c) - e^eps P0(T > c), with c between neighbouring draws included."""
+        """Return bounds of delta(epsilon), the largest P1(T > c) - e^epsilon P0(T > c) over the thresholds c, from the
+        draws.
+
+        T is the statistic. Thresholds between neighbouring draws are included.
+        """
         least_absent, most_absent, least_present, most_present = self._tails
         factor = math.exp(epsilon)
         lower = max(float((least_present - factor * most_absent).max()), 0.0)
@@ -108,7 +115,7 @@ def relaxed_cases(count: int, questions: int, seed: int) -> list[RelaxedCase]:
 
 
 def relaxed_comparisons(case: RelaxedCase) -> list[Comparison]:
-    """Compare the answer to every question with each reference, and with the worst case."""
+    """Compare the answer to every question of the case with each of its references, and with the worst case."""
     pair = case.model.curves(case.mechanism, "auto", LOOSE)
     worst_case = worst_case_beside(case.model, case.mechanism)
     worst = worst_case.curves(case.mechanism, "auto", LOOSE) if worst_case and case.is_dominated else None
@@ -152,7 +159,10 @@ def _spread(random: Generator, low: float, high: float) -> float:
 
 
 def _glrt(random: Generator, questions: int) -> RelaxedCase:
-    """Draw Gaussian steps with one unknown direction: T is chi-square, central or with the sum of 1/noise^2."""
+    """Draw Gaussian steps with one unknown direction, whose statistic T is chi-square.
+
+    T is central under H0, and has the noncentrality sum 1/noise^2 under H1.
+    """
     dimension = int(_spread(random, 1.0, 1000.0))
     noises = [_spread(random, 0.3, 10.0) for _ in range(random.integers(1, 4))]
     counts = [int(_spread(random, 1.0, 50.0)) for _ in noises]
@@ -172,7 +182,9 @@ def _glrt(random: Generator, questions: int) -> RelaxedCase:
 
 
 def _glrt_sampled(random: Generator, questions: int) -> RelaxedCase:
-    """Draw one sampled step; with a fresh direction, lattices serve too."""
+    """Draw one sampled step with an unknown direction, which lattices compute too if the direction is fresh in each
+    step.
+    """
     dimension, noise, rate = int(_spread(random, 1.0, 1000.0)), _spread(random, 0.2, 5.0), random.uniform(0.02, 0.9)
     seen = random.noncentral_chisquare(dimension, noise**-2, DRAWS)
     present = np.where(random.random(DRAWS) < rate, seen, random.chisquare(dimension, DRAWS))
@@ -189,7 +201,10 @@ def _glrt_sampled(random: Generator, questions: int) -> RelaxedCase:
 
 
 def _membership(random: Generator, questions: int) -> RelaxedCase:
-    """Draw means of batches without noise: a small T = n |mean - gradient|^2 indicates the record."""
+    """Draw means of batches without noise against the membership adversary.
+
+    The statistic is T = n |mean - gradient|^2 for batches of n records, and a small T indicates the record.
+    """
     dimension, batch = int(_spread(random, 1.0, 300.0)), int(_spread(random, 2.0, 500.0))
     susceptibility = dimension * _spread(random, 0.1, 5.0)
     rate = 1.0 if random.random() < 0.5 else random.uniform(0.05, 0.9)
@@ -255,7 +270,9 @@ class HarderOfTwo:
         return np.minimum(np.minimum(stated, 1.0), norm.sf(norm.isf(rates) - self._mu))
 
     def delta_at_least(self, epsilon: float) -> float:
-        """Return the excess of the power at the best rate of the grid over the allowance e^eps rate."""
+        """Return a lower bound of delta: the largest power minus e^epsilon times the rate, over the rates
+        of the grid.
+        """
         return max(0.0, float((self._powers - np.exp(np.minimum(epsilon + self.log_rates, 700.0))).max()) - ROUNDING)
 
     def opinion(self, question: RandomQuestion) -> Enclosure | None:
@@ -280,7 +297,11 @@ class HarderOfTwo:
                 return Enclosure(low, math.inf, Evidence.EXACT)
 
     def no_easier(self, question: RandomQuestion, stated: Enclosure) -> Enclosure | None:
-        """Return the enclosure for the parameter alone where its curve is the harder one; elsewhere one bound only."""
+        """Return the enclosure of the number for the stated parameter alone, where its curve is the harder one to
+        attack.
+
+        Elsewhere one bound only is known, or none.
+        """
         if question.reading not in ("power", "type_two_error"):
             return replace(stated, lower=0.0, log_lower=None)
         power = stated.upper if question.reading == "power" else 1 - stated.lower
@@ -303,9 +324,10 @@ LEVELS: Final = np.linspace(-12.0, 12.0, 481)
 
 
 def _parts(pairs: Iterable[tuple[float, TradeOffPair]]) -> Opinion:
-    """Return the reference of a mixture from its parts with weights w: delta(eps) = sum w delta_i(eps).
+    """Return a reference of a mixture from its parts, given as pairs of a weight w_i and the curves of the part.
 
-    The power is bounded from below by one rate for all parts, and from above by any tangent.
+    delta(eps) = sum w_i delta_i(eps). The power is bounded from below by one rate for all parts, and from above by any
+    tangent.
     """
     listed = tuple(pairs)
 

@@ -151,7 +151,7 @@ def test_noise_free_thresholds_match_reference(name: str) -> None:
 
 @pytest.mark.parametrize("name", TABLE_5)
 def test_noise_matches_table_5(name: str) -> None:
-    """All 40 entries of a data set, to the printed accuracy of 0.01."""
+    """The noise of all 40 entries of a data set in Table 5 is reproduced to the printed accuracy of 0.01."""
     by_gmip, by_gdp = (list(map(float, printed.split())) for printed in TABLE_5[name])
     by_gmip += [0.0] * (len(by_gdp) - len(by_gmip))
     for index, printed in enumerate(zip(by_gmip, by_gdp, strict=True)):
@@ -175,9 +175,9 @@ def test_step_mu_matches_table_3(name: str) -> None:
 
 
 def test_noise_does_not_depend_on_clip_norm() -> None:
-    """With the printed 4 C^2/mu^2, a 1-GDP step would have 0.850-GMIP for C = 10, and 0.0255-GMIP for C = 500.
+    """The noise multiplier of a mu-GDP step does not depend on the clipping norm C.
 
-    C is the clipping norm.
+    With the printed 4 C^2/mu^2, a 1-GDP step would have 0.850-GMIP for C = 10, and 0.0255-GMIP for C = 500.
     """
     assert [membership_mu(1.0, one_step(650, 500, clip=clip)).upper for clip in (1.0, 10.0, 500.0)] == [1.0] * 3
 
@@ -185,7 +185,7 @@ def test_noise_does_not_depend_on_clip_norm() -> None:
 @pytest.mark.parametrize("susceptibility", [0.0, 1.0, 649.0, 650.0, 900.5, 1e6])
 @pytest.mark.parametrize("mu", [0.01, 0.3])
 def test_noise_attains_its_target(susceptibility: float, mu: float) -> None:
-    """The oracle goes back through the effective batch size and Corollary 5.1."""
+    """The noise attains its target mu, computed back through the effective batch size and Corollary 5.1."""
     training = one_step(650, 40, susceptibility, clip=2.0)
     noise = noise_for(mu, training).membership
     assert noise is not None

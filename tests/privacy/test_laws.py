@@ -43,7 +43,7 @@ def curve_of(name: str, direction: Direction) -> AbstractTradeOff:
 
 
 def mass_outside(spec: Mapping[str, Any]) -> float:
-    """Return the H1-mass where H0 vanishes. The weights of the cases add no rounding error, runs a small one."""
+    """Return the probability under H1 of outcomes that H0 excludes, from the deltas in the specification."""
     if "components" in spec:
         return sum(part["weight"] * mass_outside(part["mechanism"]) for part in spec["components"])
     if spec["type"] == "repeated":
@@ -126,7 +126,7 @@ def test_power_and_type_two_error_add_up_to_one(case: Case, direction: Direction
 @every_case
 @every_direction
 def test_slopes_support_the_curve(case: Case, direction: Direction) -> None:
-    """Subgradient inequality: f(b) >= f(a) - e^c (b - a) for every b, with c the log slope at a."""
+    """Every curve f lies above its tangents: f(b) >= f(a) - e^c (b - a) for all rates b, with the log slope c at a."""
     points = points_of(case.name, direction)
     beta = points.type_two_error
     steep, flat = (np.exp(np.minimum(end, 700)) for end in (points.log_slope.upper, points.log_slope.lower))
@@ -161,7 +161,7 @@ def test_edges_are_exact(case: Case, direction: Direction) -> None:
 @every_case
 @every_direction
 def test_profile_is_conjugate_of_power(case: Case, direction: Direction) -> None:
-    """delta(eps) >= power(alpha) - e^eps alpha for all alpha, with equality at the rate whose slope is e^eps."""
+    """delta(eps) >= power(alpha) - e^eps alpha for every alpha, with equality where the power has the slope e^eps."""
     curve, points = curve_of(case.name, direction), points_of(case.name, direction)
     profile = curve.profile(EPSILONS)
     for index, eps in enumerate(EPSILONS):
@@ -274,9 +274,7 @@ def test_both_is_its_own_inverse(case: Case) -> None:
 
 @every_case
 def test_enclosures_are_narrow(case: Case) -> None:
-    """The relative width is at most 1e-6 over these rates, the reach of the certified engine, unless two theorems
-    enclose the worst case.
-    """
+    """Enclosures have a relative width of at most 1e-6, unless two theorems enclose the worst case."""
     if pair_of(case.name).bracket is not None:
         return
     for direction in ("add", "remove"):
@@ -327,7 +325,7 @@ FAR_RATES = np.array([1e-300, 1e-30, 1e-9, 0.01, 0.4, 0.9, 1 - 1e-9, 1 - 1e-15])
 @every_case
 @pytest.mark.parametrize("direction", ["add", "remove"])
 def test_extreme_log_ratios_limit_every_quantity(case: Case, direction: Direction) -> None:
-    """No bound near rate 0 or 1, and no profile far out, is stronger than what the extreme ratios prove."""
+    """Bounds at rates near 0 and 1 and at large epsilons keep the limits that the extreme log-likelihood ratios set."""
     curve = curve_of(case.name, direction)
     if curve.singular_power.upper > 0 or case.name == "mixture_of_runs":
         return  # There is no largest ratio, or the evaluation that far out is too expensive.

@@ -52,7 +52,7 @@ def assert_encloses(bounds: EnclosureArray, index: int, truth: mpf) -> None:
 
 
 def width(bounds: EnclosureArray, index: int) -> float:
-    """Return the relative width, in logarithms where the bounds underflow."""
+    """Return the relative width of an enclosure, from logarithms where the bounds underflow."""
     if bounds.upper[index] > 1e-290:
         return float((bounds.upper[index] - bounds.lower[index]) / bounds.upper[index])
     if bounds.log_lower is None or bounds.log_upper is None or not np.isfinite(bounds.log_upper[index]):
@@ -150,8 +150,9 @@ def test_billion_steps_match_one_gaussian() -> None:
 @pytest.mark.parametrize(("noise", "rate"), [(1.0, 0.5), (0.5, 0.9), (2.0, 0.05)])
 @pytest.mark.parametrize("law", [(gaussian, oracles.gaussian_pair), (laplace, oracles.laplace_pair)])
 def test_power_of_both_is_smallest_tangent_of_larger_profile(law: Any, noise: float, rate: float) -> None:
-    """The oracle minimises power(alpha) = min over c of max(delta_add, delta_remove)(c) + e^c alpha by ternary
-    search.
+    """The power of both directions is the minimum over c of max(delta_add, delta_remove)(c) + e^c alpha.
+
+    The oracle finds the minimum by ternary search.
     """
     both, oracle = pair_of(sampled(rate, law[0](noise))).both, law[1](noise, rate)
     with mpmath.workdps(40):

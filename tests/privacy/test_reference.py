@@ -78,8 +78,9 @@ def _prior(row: dict[str, Any]) -> float:
 
 
 def _threshold_attack(row: dict[str, Any]) -> Enclosure:
-    """Return the positive predictive value of the attack that reports members below a threshold, the best at its
-    rate.
+    """Return the positive predictive value of the attack that reports a member below a threshold.
+
+    This attack is the best at its false positive rate.
     """
     given = row["inputs"]
     sigma = number(given["sigma"])
@@ -89,7 +90,7 @@ def _threshold_attack(row: dict[str, Any]) -> Enclosure:
 
 
 def _earlier_accuracy(name: str, row: dict[str, Any], prior: float) -> Enclosure:
-    """Return the published bound alone, without the accuracy of guessing."""
+    """Return the earlier bound of the accuracy as published, without the limit of guessing."""
     given = row["inputs"]
     parameters = DpParameters(number(given["eps"]), number(given.get("delta", "0")))
     found = {bound.name: bound.value for bound in parameters.attack_accuracy(prior, None)}

@@ -182,10 +182,11 @@ class Case:
 
 
 def case(kind: str, seed: int, index: int, rare: float = 0.3) -> Case:
-    """Return a calibration to a question of this type, by seed. Its search starts at another number.
+    """Return a calibration to a question of the type `kind`, by seed. Its search starts at another number than the
+    solution.
 
     Answers avoid the endpoints of their range, where they do not distinguish numbers. `rare` is the share of cases from
-    the whole space.
+    the whole space of requests.
     """
     random = np.random.default_rng([seed, index, *kind.encode()])
     fitting = [name for name, free in FREE.items() if free.bounded or kind not in EXTREME]

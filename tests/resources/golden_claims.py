@@ -13,9 +13,9 @@ Spec = dict[str, Any]
 
 
 class Golden(NamedTuple):
-    """Published claim about a mechanism.
+    """Published claim about a mechanism, with its expected verdict.
 
-    `source` names who states it. `ratio` is the factor by which it is wrong, at least, and at most a thousandth more.
+    `source` names who states it. The claim is wrong by a factor of at least `ratio`, and at most a thousandth more.
     """
 
     source: str

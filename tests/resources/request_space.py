@@ -40,7 +40,9 @@ def spread(low: float, high: float, *corners: float) -> Draw:
 
 
 def mostly_common(low: float, high: float, rare: Draw) -> Draw:
-    """Return a draw that takes two of three numbers from [`low`, `high`], and the rest by `rare`."""
+    """Return a number, which is from [`low`, `high`] in two of three draws, and from the function `rare` in
+    the others.
+    """
     return lambda random: spread(low, high)(random) if random.uniform() < 2 / 3 else rare(random)
 
 
@@ -138,7 +140,7 @@ ELEMENTS: Final[dict[str, Callable[[Generator], Spec]]] = {
 
 
 def _rdp(random: Generator) -> Spec:
-    """Draw orders with rising bounds: those of Gaussian noise, times rising factors."""
+    """Draw Renyi orders with rising bounds: the bounds of Gaussian noise, times rising factors."""
     orders: list[Any] = sorted({round(1 + spread(1e-3, 1e3, 1.0)(random), 6) for _ in range(random.integers(1, 6))})
     factor, found = rho(random), []
     for order in orders:

@@ -30,7 +30,7 @@ def spread(random: Generator, low: float, high: float) -> float:
 
 
 def training_runs(random: Generator, count: int) -> Spec:
-    """Draw numbers of runs with moderate losses, most of them on short contours."""
+    """Draw the parameters of `count` runs with moderate losses, most of them on short contours."""
     noises = [spread(random, 0.7, 8.0) for _ in range(count)]
     rates = [spread(random, 2e-3, 0.2) for _ in range(count)]
     steps = [int(spread(random, 500, 2e4)) for _ in range(count)]

@@ -149,7 +149,10 @@ def monotone_questions(generator: np.random.Generator) -> Iterator[tuple[list[di
 
 @pytest.mark.parametrize("seed", range(6))
 def test_answers_are_monotone_in_their_question(seed: int) -> None:
-    """No upper bound lies below the lower bound of a number that is at most as large."""
+    """Answers are monotone in the number of their question.
+
+    No upper bound lies below the lower bound of an answer that is at most as large.
+    """
     generator = np.random.default_rng([53, seed])
     for mechanism in mechanisms(generator):
         for asked, sign in monotone_questions(generator):
@@ -160,7 +163,10 @@ def test_answers_are_monotone_in_their_question(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_answers_are_consistent_with_each_other(seed: int) -> None:
-    """One direction against both; predictive values and accuracies at a rate against those at any rate."""
+    """Answers of one response do not contradict each other.
+
+    One direction is compared with both, and predictive values and accuracies at a rate with those at any rate.
+    """
     generator = np.random.default_rng([54, seed])
     for mechanism in mechanisms(generator):
         delta, epsilon, rate, prior = (
@@ -251,7 +257,7 @@ def test_stated_parameters_alone_are_a_hazard(mechanism: dict[str, Any], warned:
 
 
 def test_lattice_note_appears_only_for_wide_contour() -> None:
-    """The note does not depend on earlier requests."""
+    """The note that a lattice was used appears only if the contour is too wide, whatever was requested earlier."""
     mechanism = {"type": "dpsgd", "noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1000}
     narrow = {"type": "epsilon", "delta": 1e-5}
     wide = {"type": "delta", "epsilon": 0.1}

@@ -74,7 +74,9 @@ def test_invalid_archive_is_rejected(body: bytes) -> None:
 
 
 def test_zip_bomb_is_rejected_before_unpacking() -> None:
-    """Many zeros in few bytes, also with a directory that hides their size."""
+    """Archives with many zeros in few bytes are rejected before they are unpacked, also if a directory hides their
+    size.
+    """
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive, archive.open("a.npy", "w") as member:
         member.write(header("(8, 1048576)"))

@@ -292,7 +292,10 @@ def test_model_card_promises_no_more_than_the_numbers() -> None:
 
 @pytest.mark.parametrize("seed", range(2))
 def test_mu_is_never_zero_if_something_is_revealed(seed: int) -> None:
-    """Includes runs that reveal so much that no point lies in the range of mu."""
+    """The mu of an assessment is above zero if a run reveals anything.
+
+    Some runs reveal so much that no point of the curve lies in the range of mu.
+    """
     random = np.random.default_rng(seed)
     drawn = [
         {"type": "gaussian", "noise_multiplier": 10 ** random.uniform(-4, 1)},

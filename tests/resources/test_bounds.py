@@ -366,7 +366,7 @@ def test_cost_is_estimated_without_computation() -> None:
 
 
 def test_both_directions_cost_more_than_one() -> None:
-    """Both directions count, unless they share one curve."""
+    """Both directions cost more than one, unless they share one curve."""
     run = {"type": "dpsgd", "sigma": 1.0, "q": 0.01, "steps": 1000}
     full = {"type": "dpsgd", "sigma": 1.0, "q": 1.0, "steps": 1000}
     for question in (

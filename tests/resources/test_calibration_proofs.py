@@ -155,7 +155,10 @@ def test_statements_of_calibration_hold_by_bounds(name: str, index: int) -> None
 
 @pytest.mark.parametrize("index", [0, 1, thorough(2), thorough(3)])
 def test_calibrated_batch_is_best_of_neighbouring_plateaus(index: int) -> None:
-    """The smallest batch of the next two numbers of steps fails. Non-divisors do not end the search."""
+    """The smallest batches of the next two smaller numbers of steps fail the target, and so does the next larger batch.
+
+    Batch sizes that do not divide the data set do not end the search.
+    """
     random = np.random.default_rng([SEED, index])
     size = int(random.integers(300, 3000))
     mechanism = epochs(random) | {"dataset_size": size, "batch_size": size // 7, "epochs": 1}
@@ -179,7 +182,10 @@ def test_calibrated_batch_is_best_of_neighbouring_plateaus(index: int) -> None:
 
 
 def test_smaller_batch_may_fail() -> None:
-    """The largest batches of an epoch in five steps fail, and the smallest of four steps meet the target."""
+    """A smaller batch may fail a target that a larger one meets, because an epoch then has more steps.
+
+    The largest batches of an epoch in five steps fail, and the smallest of four steps meet the target.
+    """
     mechanism = {"type": "dpsgd", "noise_multiplier": 1.0, "batch_size": 100, "dataset_size": 1000, "epochs": 1}
     targets = [{"question": EPSILON, "at_most": 4.4}]
     answer = calibrated({"mechanism": mechanism, "free": "/mechanism/batch_size", "targets": targets})
@@ -282,7 +288,10 @@ def test_constant_failing_target_is_infeasible_at_first_evaluation(name: str) ->
 
 
 def test_constant_target_at_its_limit_is_undecided() -> None:
-    """The limit lies between the two theorems on shuffled batches, whatever the free delta of a second target is."""
+    """A target that does not depend on the free number is undecided if its limit is inside the enclosure.
+
+    The limit lies between the two theorems on shuffled batches. The free number is the delta of a second target.
+    """
     name = "the question of another target"
     ends = bounds_of_target(with_fixed(name, 0.5), 1)
     answer = calibrated(with_fixed(name, 0.5 * (ends["lower"] + ends["upper"])))

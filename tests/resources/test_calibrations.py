@@ -67,7 +67,7 @@ def test_integers_are_exact(name: str, index: int) -> None:
 
 
 def test_request_that_riskcal_misses_is_certified() -> None:
-    """riskcal answered 0.42436, where the power is 399 times the target."""
+    """A request is calibrated with proof that riskcal answers by 0.42436, where the power is 399 times the target."""
     target = {"question": {"type": "trade_off", "false_positive_rates": [1e-6]}, "at_most": 1e-4}
     sent = body(RUN, target)
     answer = calibrated(sent)
@@ -163,7 +163,7 @@ def test_limit_beyond_all_answers_needs_no_search(seed: int) -> None:
 
 
 def test_opposite_targets_are_met_or_infeasible() -> None:
-    """One limit needs more noise and one needs less: the result meets both or is infeasible."""
+    """Two targets, of which one needs more noise and one less, are both met, or the result is infeasible."""
     for least, status in ((0.05, "met"), (0.5, "infeasible")):
         answer = calibrated(body(GAUSSIAN, EPSILON, ADVANTAGE | {"at_least": least}))
         assert answer["status"] == status
@@ -204,7 +204,7 @@ def test_shuffled_epoch_with_whole_batches_is_calibrated_as_bracket() -> None:
 
 
 def test_derived_numbers_follow_free_number() -> None:
-    """Rates follow sizes and steps follow epochs, also in a description with both, as in a response."""
+    """If the batch size is free, the sampling rate follows from the sizes, and the steps follow from the epochs."""
     described = {**RUN, "batch_size": 500, "dataset_size": 50_000, "epochs": 10.0}
     answer = calibrated(body(described, EPSILON | {"at_most": 2.0}, free="/mechanism/batch_size"))
     mechanism = answer["mechanism"]
@@ -224,7 +224,10 @@ def test_unproved_side_is_stated() -> None:
 
 
 def test_non_monotone_target_is_searched_near_start() -> None:
-    """The accuracy is largest at both endpoints of the prior."""
+    """A target that is not monotone in its free number is searched near the start.
+
+    The accuracy is largest at both endpoints of the prior.
+    """
     question = {"type": "attack_accuracy", "prior": 0.3}
     pure: Spec = {"type": "pure_dp", "epsilon": 1.0}
     sent = body(pure, {"question": question, "at_most": 0.75}, free="/targets/0/question/prior")
@@ -308,7 +311,10 @@ def test_cost_grows_with_evaluations_and_exceeds_event_loop() -> None:
 
 
 def test_mu_of_empty_range_does_not_meet_limit() -> None:
-    """The curve is so strong that no point has both errors at 1e-9, and mu over that range is 0."""
+    """A mu of 0 over a range without points does not meet a limit.
+
+    The curve is so strong that no point has both errors at 1e-9.
+    """
     target = {"question": {"type": "gdp_mu"}, "at_most": 1.0}
     for start in (0.01, 1.0, 100.0):
         answer = calibrated(body(GAUSSIAN | {"noise_multiplier": start}, target))
@@ -320,7 +326,7 @@ def test_mu_of_empty_range_does_not_meet_limit() -> None:
 
 @pytest.mark.parametrize("limit", [1e-300, 5e-324])
 def test_limits_may_be_below_doubles(limit: float) -> None:
-    """Answers below the doubles carry logarithms."""
+    """Limits below the smallest double are met by comparison of logarithms, which such answers have."""
     target = {"question": {"type": "delta", "epsilon": 2.0}, "at_most": limit}
     answer = calibrated(body(GAUSSIAN, target))
     assert (answer["status"], answer["no_witness"]) == ("met", None)

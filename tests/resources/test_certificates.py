@@ -73,7 +73,10 @@ def drawn(random: Generator) -> tuple[Spec, Spec, Spec]:
 
 @pytest.mark.parametrize("seed", [seed if seed in (0, 1, 2) else thorough(seed) for seed in range(500)])
 def test_certified_answers_are_proved_and_smaller_numbers_refuted(seed: int) -> None:
-    """No certificate contradicts an enclosure. A proof that is out of reach says why."""
+    """Certificates prove certified answers and refute smaller numbers.
+
+    No certificate contradicts an enclosure. A proof that is out of reach says why.
+    """
     mechanism, model, question = drawn(np.random.default_rng(seed))
     known = answer(mechanism, question, threat_model=model)
     about = {"mechanism": mechanism, "threat_model": model, "question": question}
@@ -114,7 +117,7 @@ def test_an_infinite_epsilon_needs_no_proof() -> None:
 
 
 def test_one_of_the_candidates_is_an_exact_rate() -> None:
-    """1/3 is no double: the certificate is about the exact rate."""
+    """The certificate of a choice among three candidates is about the exact rate 1/3, which is no double."""
     found = certify(mechanism=STEP, question={"type": "reconstruction", "candidates": 3})
     assert found.verdict == "proved"
     power = certify(
@@ -250,7 +253,10 @@ def test_right_answers_are_not_disputed_and_wrong_ones_are(mechanism: Spec, ques
 
 
 def test_question_without_a_prior_is_checked_beside_one_with_a_sampled_data_set() -> None:
-    """A request for bounds refuses `dataset_subsampling` without a prior, so the second one leaves it out."""
+    """A question without a prior is checked although another question of its request has a sampled data set.
+
+    A request for bounds refuses `dataset_subsampling` without a prior, so the second computation leaves it out.
+    """
     questions = ({"type": "attack_accuracy", "prior": 0.1}, {"type": "advantage"})
     body = {"mechanism": LAPLACE, "questions": questions, "dataset_subsampling": {"rate": 0.01}}
     request = BoundsRequest.model_validate_json(json.dumps(body))

@@ -118,7 +118,9 @@ def test_verdicts_at_bounds_and_between_are_correct(seed: int, mechanism: Spec) 
 
 
 def is_guaranteed(question: Spec, reads: str) -> bool:
-    """Return whether the lower bound is the safe one. The rule is independent of the implementation."""
+    """Return whether the lower bound of a question is the safe one, by a rule that is independent of the
+    implementation.
+    """
     return (
         reads == "type_two_error"
         or question.get("side") == "at_least"
@@ -282,7 +284,7 @@ def test_bytes_match_response() -> None:
 
 
 def test_expensive_attack_is_not_searched() -> None:
-    """The verdict does not depend on the search for the attack."""
+    """The verdict is given without an attack if the search for the attack would be expensive."""
     run = {"type": "dpsgd", "noise_multiplier": 0.3, "sample_rate": 0.05, "steps": 3}
     question = {"type": "positive_predictive_value", "prior": 0.1}
     found = check_claim(run, {"question": question, "value": 0.5})

@@ -1,4 +1,4 @@
-"""Answers in company: hardly wider than the same question has alone, whatever else one request asks."""
+"""Answers beside other questions in one request: hardly wider than the answer to the same question alone."""
 
 from __future__ import annotations
 
@@ -146,13 +146,19 @@ def test_company_makes_no_answer_of_random_requests_wide(seeds: Sequence[int]) -
 @pytest.mark.xfail(strict=True, reason="all questions together need more than twice the work of one")
 @pytest.mark.parametrize("seed", STILL_HURT)
 def test_requests_that_are_still_hurt(seed: int) -> None:
-    """A request that passes is mended, and moves to `MENDED`."""
+    """Requests of the list of known defects still have wider answers than each question alone.
+
+    A request that passes is repaired, and has to move to `MENDED`.
+    """
     assert not hurt_by_company(company(seed))
 
 
 @pytest.mark.parametrize("rate", [1e-3, 1e-250])
 def test_a_repeated_list_is_nowhere_wider(rate: float) -> None:
-    """The list is evaluated twice, on new curves each time: with unlimited work first and none then, or vice versa."""
+    """A list of rates that is evaluated again, on new curves, is nowhere wider than before.
+
+    One evaluation has unlimited work and the other one none, in either order.
+    """
     mechanism = {"type": "composed", "mechanisms": [dpsgd(1.1, 0.01, 50), EXPONENTIAL]}
     asked = {"type": "trade_off", "false_positive_rates": [0.0, rate, 0.5]}
     request = BOUNDS.request_type.model_validate_json(json.dumps({"mechanism": mechanism, "questions": [asked]}))

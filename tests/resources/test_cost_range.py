@@ -63,7 +63,7 @@ def cost_and_range(number: int) -> tuple[CostRange, float] | None:
 
 @pytest.mark.parametrize("start", [44, 66, *map(thorough, (0, 22, 88, 110))])
 def test_counted_cost_lies_in_range(start: int) -> None:
-    """22 successive requests come from all parts of the space."""
+    """The counted cost of 22 successive requests, from all parts of the space, lies in their cost ranges."""
     found = [each for each in map(cost_and_range, range(3000 + start, 3022 + start)) if each is not None]
     assert len(found) > 5
     for each, cost in found:
@@ -72,7 +72,10 @@ def test_counted_cost_lies_in_range(start: int) -> None:
 
 
 def test_cost_ranges_are_ordered() -> None:
-    """Includes estimates above the time limit, and requests that only the time limit ends."""
+    """The bounds of every cost range are ordered.
+
+    Some estimates are above the time limit, and some requests are ended by the time limit only.
+    """
     ranges: list[CostRange] = []
     for number in range(4000, 4400):
         name, body = request(number)

@@ -85,7 +85,7 @@ def test_value_without_canonical_form_is_rejected(value: Any) -> None:
 
 @pytest.mark.parametrize("value", [2**53, -(2**53), 2**63 - 1])
 def test_integers_beyond_doubles_are_strings(value: int) -> None:
-    """RFC 8785, appendix D: integers outside the safe range are represented as strings."""
+    """Integers outside the range that doubles represent exactly are strings in a digest (RFC 8785, appendix D)."""
     assert canonical_text(value).encode() == rfc8785.dumps(str(value))
 
 

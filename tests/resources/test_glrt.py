@@ -40,7 +40,7 @@ def curves(mechanism: dict[str, Any], **more: Any) -> CurvesResponse:
 
 
 def test_worst_case_accompanies_answer() -> None:
-    """Figure 9 of the paper: 2.943660 against 3.636734."""
+    """The answer has epsilon 2.943660, and the worst case beside it 3.636734, as in Figure 9 of the paper."""
     questions = [EPSILON, {"type": "reconstruction", "baseline_success": 0.001}]
     found = compute(SEVENTY, GLRT, *questions)
     relaxed, _ = found.answers
@@ -78,9 +78,10 @@ def test_every_question_is_answered() -> None:
 
 
 def test_answers_for_fresh_directions_note_that_they_are_no_bound() -> None:
-    """Epsilon is 0.2135 for fresh directions, and 2.9437 for an unknown direction that all steps share.
+    """Answers for a fresh direction in each step note that they are no bound for one direction in all steps.
 
-    This is the erratum `glrt-composition` of the guide.
+    Epsilon is 0.2135 for fresh directions, and 2.9437 for an unknown direction that all steps share. This is the
+    erratum `glrt-composition` of the guide.
     """
     found = compute(SEVENTY, FRESH, {**EPSILON, "direction": "add"}, relative_tolerance=1e-4)
     [answer] = found.answers

@@ -88,7 +88,7 @@ def is_gaussian(step: dict[str, Any]) -> bool:
 
 
 def on_the_list(spec: dict[str, Any]) -> bool:
-    """Return whether the event loop may compute the run: one step of constant cost, or Gaussian steps only."""
+    """Return whether the event loop may compute the run, which is one step of constant cost, or Gaussian steps only."""
     known = list(steps_of(spec))
     alone = len(known) == 1 and known[0][1] == 1 and known[0][0]["type"] in ONE_STEP
     # A single report is not shuffled: it is the report of its randomiser.
@@ -113,7 +113,10 @@ def test_event_loop_runs_only_listed_closed_forms(seed: int) -> None:
 
 
 def test_plans_of_quote_give_same_answer_in_another_process() -> None:
-    """The event loop and the workers compute with the plans of the quote."""
+    """The plans of a quote give the answer of the request itself, also in another process.
+
+    The event loop and the workers compute with the plans of the quote.
+    """
     answered = {True: 0, False: 0}
     for name, request, quote in itertools.islice(quoted(0), 80):
         if quote.prepared is None:
@@ -314,7 +317,7 @@ def test_mu_with_stated_parameter_is_accepted() -> None:
 
 
 def test_long_lists_on_long_runs_are_accepted() -> None:
-    """A further point on a lattice costs almost nothing, however long the run."""
+    """Long lists of points on long runs are accepted, because a further point on a lattice costs almost nothing."""
     sent = {
         "mechanism": {"type": "dpsgd", "noise_multiplier": 1.7, "sample_rate": 1e-9, "steps": 3_000_000},
         "threat_models": [{"type": "worst_case"}],
@@ -327,7 +330,10 @@ def test_long_lists_on_long_runs_are_accepted() -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_formerly_overestimated_requests_are_accepted(seed: int) -> None:
-    """Long lists and many questions on contours, and weak runs in ball arithmetic, which take seconds."""
+    """Requests that earlier estimates refused are accepted, and take seconds.
+
+    They are long lists and many questions on contours, and weak runs in ball arithmetic.
+    """
     random = np.random.default_rng([20261126, seed])
     deltas = [{"type": "delta", "epsilon": float(random.uniform(0, 5)), "direction": "both"} for _ in range(256)]
     laplace = {"type": "laplace", "noise_multiplier": float(random.uniform(0.5, 30))}
@@ -358,7 +364,10 @@ def test_cost_range_matters_only_for_rejection() -> None:
 
 
 def test_relation_enters_the_cost() -> None:
-    """Exact sums serve up to 300 steps if a record is added, and fewer if a record is replaced."""
+    """The neighbouring relation changes the engine and the cost.
+
+    Exact sums serve up to 300 steps if a record is added, and fewer if a record is replaced.
+    """
     laplace = {"type": "repeated", "steps": 300, "mechanism": {"type": "laplace", "noise_multiplier": 1.2}}
 
     def engine(relation: str) -> str:
@@ -399,7 +408,10 @@ def test_cost_includes_serialisation_of_many_answers(seed: int) -> None:
 
 @pytest.mark.parametrize("kinds", [1, 8])
 def test_questions_on_a_ground_truth_share_the_cost_of_its_contour(kinds: int) -> None:
-    """Measured: 16 deltas take 1.2 times the CPU time of one. Estimates were up to 97 times too high."""
+    """The estimated cost of several questions on one ground truth counts its contour once.
+
+    16 deltas take 1.2 times the CPU time of one. Earlier estimates were up to 97 times too high.
+    """
     runs = [{"type": "dpsgd", "noise_multiplier": 1 + n / 9, "sample_rate": 0.01, "steps": 1000} for n in range(kinds)]
 
     def cost(count: int) -> int:

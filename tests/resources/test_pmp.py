@@ -69,7 +69,9 @@ def errors(model: Any, body: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def test_line_example_matches_reference() -> None:
-    """Case em_1d_n2_two of the reference, with its stated sensitivity (C + 1)/n."""
+    """The exponential mechanism on a line matches the reference `em_1d_n2_two`, with its stated sensitivity
+    (C + 1)/n.
+    """
     response = exponential()
     assert response.sensitivity == 5.5
     assert response.epsilon_pmp["value"] == pytest.approx(0.5289375914907049, abs=1e-10)
@@ -97,7 +99,10 @@ def test_quantities_are_ordered() -> None:
 
 
 def test_worst_case_of_distances_respects_objects() -> None:
-    """|w - x| - |v - x| is within |w - v| = 2 of 0, so the bound is 2 epsilon/11 for the stated 8."""
+    """The worst case of distances uses that two objects have the distance 2, not only the stated sensitivity.
+
+    |w - x| - |v - x| is within |w - v| = 2 of 0, so the bound is 2 epsilon/11 for the stated 8.
+    """
     response = exponential()
     assert response.worst_case["epsilon"]["value"] == pytest.approx(8.0 * 2 / 11, rel=1e-12)
     assert any(note.startswith("worst_case: ") for note in response.notes)
@@ -106,7 +111,7 @@ def test_worst_case_of_distances_respects_objects() -> None:
 
 
 def test_stated_sensitivity_scales_weights_and_worst_case() -> None:
-    """Half of the true sensitivity doubles epsilon."""
+    """A stated sensitivity of half the true one doubles epsilon, for the weights and for the worst case."""
     half, twice = exponential(sensitivity=2.75), exponential(epsilon=16.0)
     assert half.epsilon_pmp["value"] == pytest.approx(twice.epsilon_pmp["value"], rel=1e-12)
     assert half.worst_case["epsilon"]["value"] == pytest.approx(twice.worst_case["epsilon"]["value"], rel=1e-12)
@@ -264,7 +269,10 @@ def test_bad_losses_are_rejected_with_pointer(change: dict[str, Any], pointer: s
 
 
 def test_table_of_one_record_equals_differential_privacy() -> None:
-    """Erratum of Corollary 4: delta of PMP and of differential privacy is 0.3, not twice that."""
+    """A table of one record of two has delta 0.3 for PMP and for differential privacy.
+
+    By Corollary 4 as printed, it would be twice that: an erratum of the guide.
+    """
     response: PmpFiniteResponse = answer(PMP_FINITE, TABLE)
     assert response.delta_pmp is not None
     assert response.worst_case["delta"] is not None

@@ -31,7 +31,7 @@ def log_uniform(generator: np.random.Generator, low: float, high: float) -> floa
 
 
 def rows(generator: np.random.Generator, count: int, dimension: int, largest: float) -> list[list[float]]:
-    """Draw vectors of this size, often around a common center of another size."""
+    """Draw vectors with coordinates up to about `largest`, often around a common center of another size."""
     place = log_uniform(generator, -9, 11) * generator.integers(0, 2)
     return np.clip(place + largest * generator.normal(size=(count, dimension)), -1e12, 1e12).tolist()
 
@@ -92,7 +92,10 @@ def test_exponential_encloses_exact_value_at_any_scale(seed: int) -> None:
 @pytest.mark.parametrize("centre", [0.0, 1e-6, 1.0, 1e6])
 @pytest.mark.parametrize("far", [1.0, 1e3, 1e6, 1e9, 1e11])
 def test_distant_objects_cost_no_digits(far: float, centre: float) -> None:
-    """Two objects lie on either side of two close points: epsilon_pmp is epsilon/2 to nearly all digits."""
+    """Distant objects cost no digits of epsilon.
+
+    Two objects lie on either side of two close points, so epsilon_pmp is epsilon/2 to nearly all digits.
+    """
     body = {
         "epsilon": 1.0,
         "points": [[centre + 0.5], [centre - 0.5]],
@@ -183,7 +186,10 @@ def finite_truth(rows: list[list[Any]], points: int, epsilon: float) -> tuple[An
 
 @pytest.mark.parametrize("seed", range(40))
 def test_finite_encloses_exact_value_at_any_scale(seed: int) -> None:
-    """Rows may miss a sum of 1 by up to 1e-9: they are divided by their sums, with a note."""
+    """Answers on finite mechanisms enclose the exact value at any scale of their probabilities.
+
+    Rows may miss a sum of 1 by up to 1e-9. They are divided by their sums, with a note.
+    """
     generator = np.random.default_rng([10, seed])
     points, outputs = 2 * int(generator.integers(1, 4)), int(generator.integers(1, 5))
     count = math.comb(points, points // 2)

@@ -166,7 +166,10 @@ def test_subsampling_is_echoed_and_listed_as_assumption() -> None:
 
 
 def test_answers_at_prior_assume_independent_inclusion() -> None:
-    """Jointly included records break the bounds: 0.881 instead of 0.731 at epsilon 1 for two records."""
+    """Answers at a prior have the note that records are included independently.
+
+    If two records are included jointly, the probability at epsilon 1 is 0.881 instead of the bound 0.731.
+    """
 
     def assumes_independence(*questions: dict[str, Any], **more: Any) -> bool:
         response = compute(*questions, **more)
@@ -181,7 +184,10 @@ def test_answers_at_prior_assume_independent_inclusion() -> None:
 
 
 def test_largest_sampling_rate_attains_the_limit() -> None:
-    """T_max = a/(a + (1 - a) e^eps): an accusation is then exactly as certain as allowed."""
+    """At the largest sampling rate T_max = a/(a + (1 - a) e^eps), an accusation is exactly as certain as allowed.
+
+    a is the limit of the certainty.
+    """
     rate = 0.1 / (0.1 + 0.9 * 2.718281828459045)
     answer = number(PPV | {"prior": 1.0}, dataset_subsampling={"rate": rate})
     assert answer.value == pytest.approx(0.1, rel=1e-14)

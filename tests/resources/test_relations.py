@@ -77,7 +77,7 @@ def profile(absent: list[Any], present: list[Any], epsilon: Any, digits: int = 4
 
 @pytest.mark.parametrize("seed", range(12))
 def test_one_step_matches_definition(seed: int) -> None:
-    """Random mixtures, groups and replaced records, in both directions."""
+    """Delta of one step matches its definition for random mixtures, groups and replaced records, in both directions."""
     random = np.random.default_rng([7, seed])
     rate, noise, k = float(random.uniform(0.01, 0.6)), float(random.uniform(0.4, 3)), int(random.integers(2, 6))
     replaced = bool(seed % 2)
@@ -121,7 +121,11 @@ def test_groups_multiply_the_sensitivity(base: Any, relation: NeighboringRelatio
 @pytest.mark.parametrize("delta", [0.0, 1e-3])
 @pytest.mark.parametrize("records", [2, 5])
 def test_stated_group_guarantee_has_attained_power(records: int, delta: float) -> None:
-    """The power is g(g(...(a))), with g the largest power after one change (Dong, Roth, Su 2022, Theorem 2.14)."""
+    """The power of a stated guarantee for a group is g(g(...(a))) at the rate a, with g the largest power after one
+    change.
+
+    See Theorem 2.14 of Dong, Roth and Su 2022.
+    """
     epsilon, rates = 0.7, np.array([1e-3, 0.1, 0.3, 0.6])
     spec = {"type": "approximate_dp", "epsilon": epsilon, "delta": delta}
     pair = choose.pair(built(spec), "auto", Neighbours(records=records))
@@ -144,7 +148,10 @@ def test_groups_multiply_epsilon_of_exponential_mechanism() -> None:
 
 @pytest.mark.parametrize("seed", range(8))
 def test_replaced_record_with_little_noise_is_enclosed(seed: int) -> None:
-    """Losses are flatter around 0 than rounding, between distant modes: only their sign is exact."""
+    """Steps with little noise and a replaced record are enclosed.
+
+    Between the distant modes, losses around 0 are so flat that only their sign is exact.
+    """
     random = np.random.default_rng([11, seed])
     noise, rate = (float(10 ** random.uniform(*ends)) for ends in ((-4, -0.7), (-12, -0.3)))
     curve = choose.pair(built(sampled(rate, gaussian(noise))), "auto", ONE_REPLACED).both
@@ -161,7 +168,10 @@ def test_replaced_record_with_little_noise_is_enclosed(seed: int) -> None:
 
 @pytest.mark.parametrize("left", [1e-17, 1e-30, 1e-300])
 def test_tiny_weight_of_unshifted_outcome_is_enclosed(left: float) -> None:
-    """A step whose shift is absent with a tiny probability, against the pair whose shift is always present."""
+    """A step whose shift is absent with a tiny probability is enclosed.
+
+    It is compared with the step whose shift is always present.
+    """
     spec = {"type": "gaussian_mixture", "noise_multiplier": 2.0, "shifts": [0.0, 1.0], "weights": [left, 1.0]}
     found, shifted = choose.pair(built(spec)), choose.pair(built(gaussian(2.0)))
     for curve in (found.add, found.remove):

@@ -52,7 +52,7 @@ def lines_from_chunks(body: Spec, cuts: list[int]) -> list[str]:
 
 
 def some_cuts(random: Generator, count: int) -> list[int]:
-    """Draw single points, halves, neighbours of block boundaries, and random indices."""
+    """Draw indices at which chunks end: single points, halves, neighbours of block boundaries, and random ones."""
     drawn = {int(each) for each in random.integers(1, count, 3)}
     first = int(random.integers(count))
     beside = {BLOCK_POINTS + int(random.integers(-1, 2)), first + 1, first, count // 2}
@@ -60,7 +60,7 @@ def some_cuts(random: Generator, count: int) -> list[int]:
 
 
 def steps_of_few_runs(random: Generator) -> Spec:
-    """Draw a product whose points share noise and rate, in more than one block."""
+    """Draw a sweep over numbers of steps: its points share noise and rate, in more than one block."""
     noises, rates = ([spread(random, *ends) for _ in range(2)] for ends in ((0.7, 5.0), (2e-3, 0.1)))
     return {
         "mechanism": RUN,

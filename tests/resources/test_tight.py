@@ -197,7 +197,10 @@ def test_only_composed_replaced_batches_are_brackets(
 
 
 def test_combinations_of_brackets_are_brackets() -> None:
-    """Mixtures of mechanisms and of adversaries, compositions, and relaxed models, by every engine."""
+    """A combination of mechanisms whose bounds come from two theorems is bounded by two theorems as well.
+
+    Combinations are mixtures of mechanisms or adversaries, compositions and relaxed models, by every engine.
+    """
     replaced, added = WorstCase("replace_one"), WorstCase("add_or_remove_one")
     run, mixed = built(RUN), built(mixture((0.5, RUN), (0.5, gaussian(2.0))))
     composed = built({"type": "composed", "mechanisms": [noisy_sgd(4000, 2.5, 1), {"type": "pure_dp", "epsilon": 0.1}]})

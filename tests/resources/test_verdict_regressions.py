@@ -1,4 +1,4 @@
-"""Regressions: verdicts that passed without a proof, and texts that described another check than the performed one."""
+"""Verdicts that once passed without a proof, and texts that described another check than the performed one."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ def test_random_requests_are_answered_or_rejected(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_steps_that_round_to_nothing_are_ignored(seed: int) -> None:
-    """The rate is too small for a weight: two-point steps remain alone, and have no contour."""
+    """Steps at a rate too small for a weight are ignored: two-point steps remain alone, and have no contour."""
     random = np.random.default_rng([20261123, seed])
     gone = {"type": "gaussian", "noise_multiplier": 10.0 ** random.uniform(0, 15)}
     parts = [{"type": "poisson_sampled", "sample_rate": 10.0 ** random.uniform(-300, -290), "mechanism": gone}]
@@ -75,7 +75,10 @@ def test_steps_that_round_to_nothing_are_ignored(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_two_steps_with_extreme_losses_are_answered(seed: int) -> None:
-    """The steering quantity of cells is not a number; their bounds are."""
+    """Two steps with extreme losses are answered.
+
+    The number that decides which cells are divided is NaN there, but the bounds of the cells are valid.
+    """
     random = np.random.default_rng([20261128, seed])
     shifts = [10.0 ** random.uniform(13, 15), random.uniform(0, 1), random.uniform(1, 10)]
     far = {"type": "gaussian_mixture", "noise_multiplier": 0.9, "shifts": shifts, "weights": [0.1, 0.2, 0.7]}

@@ -92,7 +92,10 @@ def spend(work: float) -> float:
 def test_the_first_of_two_has_half_and_runs_again_with_the_rest(
     first: float, second: float, expected: tuple[float, float]
 ) -> None:
-    """The second run of the first computation starts anew, with the work that both left."""
+    """The first of two computations has half of the allowance, and runs again with the rest.
+
+    The second run starts anew, with the work that both left.
+    """
     with at_most(10):
         assert share_between(lambda: spend(first), lambda: spend(second)) == expected
 
@@ -161,7 +164,10 @@ def test_exponential_run_without_work_has_valid_bounds() -> None:
 
 
 def test_interrupted_mu_keeps_evaluated_points() -> None:
-    """More work never widens the enclosure, because cells lie within the cells that they divide."""
+    """An interrupted search for mu keeps its evaluated points, so more work never widens the enclosure.
+
+    The cells of a longer search lie within the cells that they divide.
+    """
     widths: list[float] = []
     for most in (2e3, 4e3, 1e6):
         curve = ExponentialRunTradeOff(((0.5, 4),), 1e-3)

@@ -15,6 +15,8 @@ from service.privacy.numerics.running_sums import running_sum_error, running_sum
 
 WIDEST_PIECE, HEADROOM = 600.0, 300.0
 """Nats by which the terms of one piece of a sum may rise, and by which the largest term exceeds its scale."""
+LIGHTEST = -60.0
+"""ln of the smallest mass that counts for the cost of sums over losses."""
 
 
 @final
@@ -61,6 +63,11 @@ class AtomicLaw:
         masses = np.exp(self.log_absent)
         mean = float(masses @ self.losses)
         return math.sqrt(float(masses @ (self.losses - mean) ** 2))
+
+    @cached_property
+    def heavy(self) -> int:
+        """Number of losses whose masses have a geometric mean under H0 and H1 of at least e^`LIGHTEST`."""
+        return int(np.count_nonzero(self.log_absent + self.log_present >= 2 * LIGHTEST))
 
     def swapped(self) -> AtomicLaw:
         """Return the law of -L under H1, the loss for swapped hypotheses."""

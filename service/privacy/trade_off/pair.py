@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,6 +11,7 @@ from typing import final
 from service.privacy.limit import WidthLimit
 from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.combinators.bracketed import map_bracket
+from service.privacy.trade_off.combinators.easiest import EasiestOf
 from service.privacy.trade_off.combinators.second_engine import SecondEngine
 from service.privacy.trade_off.combinators.symmetrised import Symmetrised
 
@@ -22,7 +24,7 @@ class TradeOffPair:
     The curves enclose the worst case over everything that is left open. This includes the data sets, the mechanisms of
     a stated class, parameters of later steps chosen after earlier results, and the rest of a release. The worst case is
     a curve: the largest convex one below the trade-off functions of all choices. An attacker who draws a choice at
-    random, and is told which one was drawn, reaches it (docs/decisions/0008-truth-and-brackets.md).
+    random, and learns which one was drawn, reaches it (docs/decisions/0008-truth-and-brackets.md).
 
     Attributes
     ----------
@@ -76,7 +78,19 @@ class TradeOffPair:
         The curve is built at its first use. For a symmetric mechanism the curve is the object that `add` and `remove`
         share.
         """
-        return self.add if self.add is self.remove else map_bracket(Symmetrised, self.add, self.remove)
+        return self.add if self.add is self.remove else map_bracket(_either_direction, self.add, self.remove)
+
+
+def _either_direction(add: AbstractTradeOff, remove: AbstractTradeOff) -> AbstractTradeOff:
+    """Return the curve of an attacker who may face either direction.
+
+    Of several attacks, each is taken in both directions by itself: a lower bound, whose points need no search.
+    """
+    if add is remove:
+        return add
+    if isinstance(add, EasiestOf) and isinstance(remove, EasiestOf) and len(add.curves) == len(remove.curves):
+        return EasiestOf(tuple(itertools.starmap(_either_direction, zip(add.curves, remove.curves, strict=True))))
+    return Symmetrised(add, remove)
 
 
 def brackets_of(pairs: Iterable[TradeOffPair]) -> str | None:

@@ -53,7 +53,7 @@ def test_clopper_pearson_matches_published_chart() -> None:
 @pytest.mark.parametrize("confidence", [0.5, 0.95])
 @pytest.mark.parametrize("rates", [(0.3, 0.1), (0.5, 0.5), (0.02, 0.9)])
 def test_joint_region_has_promised_coverage(confidence: float, rates: tuple[float, float]) -> None:
-    """Sum the exact probability of the counts whose region contains the true rates."""
+    """The counts whose region contains the true rates have at least the promised probability, summed exactly."""
     trials = 12
     covered = 0.0
     for hits in range(trials + 1):

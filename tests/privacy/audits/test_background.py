@@ -106,7 +106,11 @@ def plugged_in(release: FloatArray, queries: FloatArray, background: FloatArray,
 
 @pytest.mark.parametrize(("rows", "published"), [(30, 0.41), thorough(100, 0.11)])
 def test_printed_plug_in_gives_too_small_p_values(rows: int, published: float) -> None:
-    """The numbers of the erratum: 100 and 30 background gradients in 20 dimensions, batches of 100."""
+    """The printed algorithm gives the false positive rates of the erratum `gmip-plug-in`: 0.41 and 0.11 at a level of
+    0.01.
+
+    The numbers of background gradients are 30 and 100, in 20 dimensions with batches of 100.
+    """
     population = Population(20, rows)
     printed: list[float] = []
     served: list[float] = []
@@ -164,7 +168,10 @@ def test_likelihood_ratios_of_non_members_are_at_most_one_on_average(dimension: 
 
 
 def test_normaliser_is_tight_upper_bound() -> None:
-    """The oracle is ln E exp(kappa r) for a uniform unit vector in b dimensions, by Bessel functions."""
+    """The normaliser is an upper bound, at most 3 % too large, of a value by Bessel functions.
+
+    The value is ln E exp(kappa r), where r is one coordinate of a uniform unit vector in b dimensions.
+    """
     for count in (4, 10, 60):
         for kappa in (0.01, 0.5, 3.0, 20.0, 200.0):
             order = count / 2 - 1
@@ -210,7 +217,10 @@ def test_default_shrinkage_depends_only_on_scatter() -> None:
 
 
 def test_extreme_releases_keep_finite_evidence() -> None:
-    """A release equal to the background mean, a query equal to the pooled mean, and a certain member."""
+    """P-values and likelihood ratios stay finite for extreme releases.
+
+    A release equals the mean of the background, a query equals the pooled mean, or a query is a member for certain.
+    """
     _, queries, background = step(Population(3, 1), 8, NOISELESS)
     center = background.mean(axis=0)
     at_mean = audited(center, np.vstack((queries, center)), background)

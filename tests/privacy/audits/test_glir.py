@@ -107,7 +107,10 @@ def test_p_values_of_non_members_are_uniform(noise: glir.ReleaseNoise, queries: 
 
 
 def test_printed_factor_gives_too_small_p_values() -> None:
-    """With n - 1 in place of n, nominal 1, 5, 10 and 50 % become 3.3, 12.4, 21.7 and 69.6 % at d = n = 50."""
+    """With the printed factor n - 1 in place of n, p-values of non-members are too small.
+
+    At d = n = 50, p-values below 1, 5, 10 and 50 % occur in 3.3, 12.4, 21.7 and 69.6 % of the cases.
+    """
     means, gradients = glir.simulated_step(0, 20_000, 50, 50, NOISELESS, generator(7))
     audit = glir.audit_step(means, gradients, glir.identity_law(50), 50, NOISELESS, generator())
     printed = np.exp(log_p_values(audit.statistic * 49 / 50, 50, 50 * audit.susceptibility))
@@ -117,7 +120,10 @@ def test_printed_factor_gives_too_small_p_values() -> None:
 
 
 def test_rank_p_values_are_uniform_over_releases() -> None:
-    """Queries of one step share their draws, so each trial has a step of its own."""
+    """P-values by ranks among simulated draws are uniform over 300 independent steps.
+
+    Queries of one step share their draws, so each trial has a step of its own.
+    """
     found: list[float] = []
     for trial in range(300):
         source = generator(trial)
@@ -212,7 +218,7 @@ def test_theory_curve_of_many_records_bounds_each_and_rises_with_k() -> None:
     ("noise", "steps", "count"), [(NOISELESS, 1, 20_000), (PROPORTIONAL, 3, 10_000), (ISOTROPIC, 2, 4_000)]
 )
 def test_attack_attains_theory_curve(noise: glir.ReleaseNoise, steps: int, count: int) -> None:
-    """The curve of all steps together lies in the empirical band, as in Figure 2a."""
+    """The curve of all steps together lies in the empirical band, as in Figure 2a of the paper."""
     dimension, batch_size = 30, 40
     audits: list[glir.StepAudit] = []
     for step in range(steps):

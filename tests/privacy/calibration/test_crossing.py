@@ -121,7 +121,7 @@ def test_search_evaluates_range_endpoints(side: int, root: float) -> None:
 
 @given(served=st.floats(0.1, 10), root=st.floats(0.001, 1000), side=st.sampled_from([-1, 1]))
 def test_search_stops_at_unsupported_numbers(served: float, root: float, side: int) -> None:
-    """The search returns the last supported numbers, and no unsupported number."""
+    """The search evaluates only supported numbers, and its result is the last of them if the crossing lies beyond."""
     scale = Scale(low=1e-4, high=1e4, whole=False, side=side, tolerance=1e-4)
     condition = CountingCondition("power", root, scale, (served / 3, served * 3))
     found = searched(condition, served)

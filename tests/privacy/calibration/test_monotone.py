@@ -38,7 +38,7 @@ def row(
 
 
 def batches(size: int, data: int, sampling: str) -> dict[str, Any]:
-    """Return a DP-SGD run with the sampling rate `size`/`data`, for batches of `size` of `data` records."""
+    """Return a DP-SGD run with batches of `size` out of `data` records, which is the sampling rate `size`/`data`."""
     return BATCHES | {"sampling": sampling, "batch_size": size, "dataset_size": data, "sample_rate": size / data}
 
 
@@ -117,7 +117,7 @@ def test_power_moves_in_direction_of_theorem(what: tuple[str, str], case: Row) -
 
 
 def assert_moves(sign: int | None, smaller: TradeOffPair, larger: TradeOffPair) -> None:
-    """Check that with a sign of 1 the second has less power, with -1 more, and with 0 equal power."""
+    """Check the power of `larger` against that of `smaller`: less for the sign 1, more for -1, and equal for 0."""
     for direction in DIRECTIONS:
         less, more = (getattr(pair, direction).power(RATES) for pair in (smaller, larger))
         if sign == 0:
@@ -163,9 +163,9 @@ def test_shuffled_epoch_with_more_batches_has_less_power(batches_of_an_epoch: in
 
 
 def test_laplace_noise_is_sum_of_smaller_and_independent_noise() -> None:
-    """The identity of characteristic functions in the docstring of the law:
+    """Laplace noise of a larger scale is Laplace noise of a smaller scale plus independent noise.
 
-    1/(1 + b^2 t^2) times that of the mixture.
+    The product of both characteristic functions is the characteristic function of the larger noise.
     """
     less, more, frequency = 0.7, 1.9, np.linspace(0, 50, 200)
     still = (less / more) ** 2

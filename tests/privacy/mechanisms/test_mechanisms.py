@@ -108,7 +108,7 @@ def test_equal_steps_in_different_notations_give_same_curve() -> None:
 
 
 def test_gaussian_step_increases_power_of_sampled_run() -> None:
-    """In the contour engine, mu^2 of the Gaussian step joins the cumulant."""
+    """A Gaussian step beside a sampled run increases its power in the contour engine."""
     together = WorstCase().curves(built(composed(dpsgd(2.0, 0.1, 50), gaussian(2.0)))).add.power(RATES)
     alone = WorstCase().curves(built(dpsgd(2.0, 0.1, 50))).add.power(RATES)
     assert (together.upper > alone.lower).all()

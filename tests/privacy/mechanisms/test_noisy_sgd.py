@@ -74,12 +74,10 @@ def one_step(noise: float, rate: float, *, numerator_mixed: bool) -> Callable[[F
 
 
 def composed_delta(noise: float, rate: float, steps: int, eps: float, *, numerator_mixed: bool) -> float:
-    """Return delta_T(eps) of T steps, by the trapezoidal rule over the outcomes of all steps but the last.
+    """Return delta_T(eps) of T sampled steps, by the trapezoidal rule over the outcomes of all steps but the last.
 
-    delta_T(eps) is the mean of delta_{T-1}(eps - L) over the loss L of a step.
-
-    delta_1 is smooth but not analytic where its argument meets the smallest ratio. The error with these nodes is 1e-11
-    for two steps and 1e-8 for three.
+    delta_T(eps) is the mean of delta_{T-1}(eps - L) over the loss L of a step. delta_1 is smooth but not analytic where
+    its argument is the smallest log ratio. The error with these nodes is 1e-11 for two steps and 1e-8 for three.
     """
     mu, h = 2 / noise, 5e-4 if steps == 2 else 0.01
     y = np.arange(-9.0, mu + 9.0, h)
@@ -128,7 +126,10 @@ def test_added_record_matches_published_epsilon() -> None:
 
 
 def test_added_record_equals_sampled_step_with_half_noise() -> None:
-    """Rates and noise may be doubles, or be enclosed by the doubles on either side."""
+    """An added record has the curve of a Poisson-sampled run with half the noise.
+
+    Some rates are doubles, and others are enclosed by the doubles on either side.
+    """
     for records, batch in ((64, 1), (100, 1), (48_000, 400)):
         ours = curves(sgd(records, batch, 1.0, 500), ADD)
         theirs = curves(DpSgd(noise_multiplier=0.5, sample_rate=batch / records, steps=500), ADD)
@@ -191,8 +192,9 @@ def test_replaced_record_is_exact_for_one_step_and_bracket_for_several() -> None
 
 
 def test_bounds_of_bracket_match_both_theorems() -> None:
-    """Noise 1, rate 0.01, 1000 steps, delta 1e-5: the attained bound is near 13.36, that of the symmetrised pair
-    14.82.
+    """Both bounds of epsilon match their theorems: 13.36 is attained, and 14.82 is that of the symmetrised pair.
+
+    The run has noise 1, rate 0.01, 1000 steps and delta 1e-5.
     """
     replaced, attained = curves(sgd(100, 1, 1.0, 1000), REPLACE), curves(sgd(100, 1, 1.0, 1000), ADD)
     read, known = replaced.add.epsilon(1e-5), attained.both.epsilon(1e-5)
@@ -202,9 +204,10 @@ def test_bounds_of_bracket_match_both_theorems() -> None:
 
 
 def test_simulated_attack_reaches_lower_and_respects_upper_bound() -> None:
-    """All other records have gradient -1, the record 1, its replacement -1.
+    """The power of a simulated attack is at least the lower and at most the upper bound, up to the error of sampling.
 
-    Batches are drawn, and the likelihood ratio is tested.
+    All other records have gradient -1, the record 1, and its replacement -1. Batches are drawn, and the likelihood
+    ratio is tested.
     """
     records, batch, noise, steps, trials = 6, 2, 6.0, 20, 20_000
     generator = np.random.default_rng(20261122)
@@ -283,7 +286,10 @@ def test_cost_of_bracket_is_that_of_lattices() -> None:
 
 
 def test_mu_of_bracketed_curve_covers_every_curve_between() -> None:
-    """Includes the case in which the upper curve leaves the range of mu, where the true curve may still lie."""
+    """The enclosure of mu for a curve between two Gaussian curves meets the mu of each curve between them.
+
+    In some cases the upper curve has no point in the range of mu, but a curve between may have points there.
+    """
     shifts = (1.0, 1.02, 1.3, 2.0, 3.0)
     between = Bracketed(gaussian_curve(Enclosure.point(shifts[0])), gaussian_curve(Enclosure.point(shifts[-1])))
     for rate, error in ((1e-9, 1e-9), (0.3, 0.3), (0.3, 1e-3), (0.0, 0.0), (0.1, 0.4)):

@@ -66,7 +66,10 @@ def fixed(**more: Any) -> DpSgd:
 def test_enclosure_of_fixed_batches_contains_reference(
     sampling: Any, records: int, direction: str, value: float
 ) -> None:
-    """The epsilons were integrated along contours by independent code, accurate to 2e-9."""
+    """Epsilons of batches of fixed size contain reference values.
+
+    The references were integrated along contours by independent code, and are accurate to 2e-9.
+    """
     pair = curves(fixed(sampling=sampling), "add_or_remove_one", records)
     found = getattr(pair, direction).epsilon(1e-5)
     assert found.lower * (1 - 2e-9) <= value <= found.upper * (1 + 2e-9)
@@ -134,7 +137,7 @@ def test_one_batch_per_epoch_equals_no_sampling() -> None:
 
 
 def test_shuffled_batches_with_other_steps_reveal_no_less() -> None:
-    """Neither the shuffled epochs nor the other steps become harder to attack in the composition."""
+    """A composition of shuffled epochs and a Gaussian step reveals at least as much as the epochs alone."""
     alone = shuffled(0.5, 200)
     pair = curves(Composed(mechanisms=(alone, Gaussian(noise_multiplier=3.0))))
     assert pair.bracket is not None
@@ -158,7 +161,10 @@ def test_shuffled_batches_reject_other_relations_with_remedy(relation: Neighbori
 
 @pytest.mark.parametrize(("noise", "batches"), [(0.5, 8), (1.0, 40)])
 def test_named_attack_attains_lower_bound(noise: float, batches: int) -> None:
-    """Epochs are simulated with a gradient -u of every other record, and u (or nothing) of the record itself."""
+    """The attack that the lower bound names attains it on simulated epochs.
+
+    Every other record has the gradient -u, and the record itself has u or none.
+    """
     rng, runs = np.random.default_rng(7), 40_000
     tests = ThresholdTests(LargestOfMany(batches, 1 / noise), LargestOfMany(batches, 2 / noise))
     threshold = 2 / noise
@@ -207,7 +213,10 @@ def test_schedule_is_composition_of_its_phases() -> None:
 
 
 def test_many_single_step_phases_are_narrow() -> None:
-    """1200 phases with noise between 1 and 1.2, enclosed by the runs with either extreme."""
+    """A run of 1200 phases of one step, with noise between 1 and 1.2, has a narrow enclosure.
+
+    It lies between the runs of the smallest and of the largest noise.
+    """
     noise = tuple(np.linspace(1.0, 1.2, 1200).tolist())
     found = curves(DpSgd(noise_multiplier=noise, sample_rate=0.01, steps=1), "add_or_remove_one").both.epsilon(1e-5)
     ends = [
@@ -266,7 +275,7 @@ def test_weights_between_doubles_are_enclosed_in_one_evaluation(replacement: boo
 
 @pytest.mark.parametrize("run", [(1.0, 0.01, 500), (0.7, 0.3, 20), (30.0, 0.1, 100_000), (5.0, 0.9, 40)])
 def test_epsilon_of_both_directions_stays_the_larger_with_cap(run: tuple[float, float, int]) -> None:
-    """An upper bound of epsilon saves the search in the smaller direction, and `both` is still the larger one."""
+    """Epsilon of both directions is the larger one, and the upper bound that saves one search is valid."""
     noise, rate, steps = run
     pair = curves(DpSgd(noise_multiplier=noise, sample_rate=rate, steps=steps), "add_or_remove_one", 3)
     for delta in (0.3, 1e-3, 1e-9):

@@ -12,6 +12,7 @@ from numpy.random import Generator
 from scipy.integrate import quad
 
 from service.privacy.errors import OutOfDomain, UnsupportedCombination
+from service.privacy.mechanisms.discrete.noisy_max_attacks import GROUPS, REACH, STEP, chances
 from service.privacy.mechanisms.discrete.piecewise_exponential import (
     PiecewiseExponential,
     laplace_density,
@@ -109,15 +110,68 @@ def test_two_candidates_attain_every_rate(noise: str, monotone: bool) -> None:
         assert found.upper - found.lower <= 1e-9
 
 
-def test_lower_bound_of_laplace_noise_reaches_few_against_few() -> None:
-    """Two candidates with raised scores against three others, with Laplace noise of scale 1 and a log ratio of at most
-    2.
+def few_against_few(raised: int, others: int, gap: float, scale: float = 1.0) -> float:
+    """Return the chance that one of several candidates, whose scores are larger by `gap`, wins against others."""
+    scores = np.array([gap * scale] * raised + [0.0] * others)
+    return float(laplace_choice(scores, scale)[:raised].sum())
 
-    Their delta at eps = 0.5 is 0.383, far below 0.684 of pure DP.
+
+@pytest.mark.parametrize(("raised", "others"), [(1, 1), (1, 4), (2, 3), (3, 3), (4, 2)])
+def test_chances_of_few_against_few_agree_with_laws_of_all_candidates(raised: int, others: int) -> None:
+    gaps = np.array([-9.3, -2.1, -0.3, -1e-4, 0.0, 1e-4, 0.7, 3.9])
+    (low, high), (missed_low, missed_high) = chances(raised, others, gaps)
+    truth = np.array([few_against_few(raised, others, gap) for gap in gaps.tolist()])
+    for lower, upper, value in ((low, high, truth), (missed_low, missed_high, 1 - truth)):
+        assert (lower <= value + 1e-12).all()
+        assert (upper >= value - 1e-12).all()
+        assert (upper - lower <= 1e-12 * upper + 1e-15).all()
+
+
+@pytest.mark.parametrize("gap", [0.02, 3.0, 40.0])
+def test_chances_far_behind_keep_digits(gap: float) -> None:
+    """One candidate that is h behind wins against one other with the chance (2 + h) e^-h/4."""
+    (low, high), _ = chances(1, 1, np.array([-gap]))
+    assert low[0] <= (2 + gap) / 4 * math.exp(-gap) * (1 + 1e-15)
+    assert high[0] >= (2 + gap) / 4 * math.exp(-gap) * (1 - 1e-15)
+    assert high[0] <= low[0] * (1 + 1e-12)
+
+
+@pytest.mark.parametrize(
+    ("eta", "epsilon", "monotone"),
+    [(0.5, 0.0, False), (1.0, 0.1, True), (1.0, 0.7, False), (2.0, 0.5, False), (2.0, 1.2, True), (4.0, 3.0, False)],
+)
+def test_lower_bound_of_laplace_noise_reaches_every_few_against_few(eta: float, epsilon: float, monotone: bool) -> None:
+    """At least 99.8 % of the best delta of one to five raised candidates against one to five others."""
+    best = max(
+        few_against_few(raised, others, gap + eta) - math.exp(epsilon) * few_against_few(raised, others, gap)
+        for raised, others in product((1, 2, 3, 5), (1, 2, 3, 4, 5))
+        for gap in np.arange(-eta - 2, 1.5, 0.25).tolist()
+    )
+    found = curve_of(noisy_max("laplace", (1 if monotone else 2) / eta, monotone=monotone)).profile_at(epsilon)
+    assert found.lower >= 0.998 * best
+    assert found.upper == pytest.approx(-math.expm1((epsilon - eta) / 2), rel=1e-13)
+
+
+def test_steps_of_laplace_noise_hold_one_pair_of_data_sets() -> None:
+    """The lower bound of delta for two and for five choices is at most the delta of one attack in every step.
+
+    It is at least 95 % of the delta of the best such attack.
     """
-    found = curve_of(noisy_max("laplace", 1.0)).profile_at(0.5)
-    assert 0.383 <= found.lower <= 0.39
-    assert found.upper == pytest.approx(-math.expm1((0.5 - 2) / 2), rel=1e-13)
+    eta, epsilon, found = 1.0, 0.3, []
+    for raised, others in GROUPS:
+        gaps = np.linspace(-eta - REACH, REACH, int((eta + 2 * REACH) / STEP))
+        (_, rate), _ = chances(raised, others, gaps)
+        (power, _), _ = chances(raised, others, gaps + eta)
+        found += [(rate, power), (1 - power, 1 - rate)]
+    rates, powers = (np.concatenate(column) for column in zip(*found, strict=True))
+    for steps in (2, 5):
+        ones, best = np.arange(steps + 1), np.zeros_like(rates)
+        for count in ones.tolist():
+            ways = math.comb(steps, count)
+            masses = [ways * chance**count * (1 - chance) ** (steps - count) for chance in (rates, powers)]
+            best += np.maximum(masses[1] - math.exp(epsilon) * masses[0], 0)
+        curve = curve_of({"type": "repeated", "steps": steps, "mechanism": noisy_max("laplace", 2.0)})
+        assert 0.95 * best.max() <= curve.profile_at(epsilon).lower <= best.max() * (1 + 1e-9)
 
 
 def stream_law(answers: list[float], threshold: float, query: float, positives: int) -> dict[tuple[int, ...], float]:
@@ -153,7 +207,10 @@ def complement(function: PiecewiseExponential) -> PiecewiseExponential:
 
 
 def test_no_stream_exceeds_upper_bound_of_sparse_vectors() -> None:
-    """75 random streams of up to four queries, up to two positive bits; a bit is 1 if answer + noise > threshold."""
+    """No delta of 75 random streams exceeds the upper bound for the sparse vector technique.
+
+    A stream has up to four queries and ends after one or two positive bits. A bit is 1 if answer + noise > threshold.
+    """
     random = np.random.default_rng(3511)
     for _ in range(75):
         first, second = (float(math.exp(random.uniform(-2, 1))) for _ in range(2))

@@ -160,7 +160,10 @@ def test_extreme_epochs_have_ordered_bounds() -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_sums_reveal_no_more_than_revealed_order(seed: int) -> None:
-    """Shifts, batches and epochs are drawn over the whole range in which sums are computed."""
+    """Sums of shuffled epochs reveal no more than epochs whose order of batches is known, which are a Gaussian step.
+
+    Shifts, batches and epochs are drawn over the whole range in which sums are computed.
+    """
     rng = np.random.default_rng(200 + seed)
     for _ in range(25):
         shift, batches = float(np.exp(rng.uniform(-6, 2.07))), int(np.exp(rng.uniform(0.7, 10)))

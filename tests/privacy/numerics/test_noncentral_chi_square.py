@@ -37,7 +37,10 @@ def sixty_digits() -> Iterator[None]:
 
 
 def points(degrees: float, noncentrality: float) -> list[float]:
-    """Return points by deviations from the mean; negative ones become powers of ten."""
+    """Return points at fixed numbers of deviations from the mean.
+
+    Points that would be negative become the mean times powers of ten.
+    """
     mean, deviation = degrees + noncentrality, math.sqrt(2 * (degrees + 2 * noncentrality))
     at = [mean + z * deviation for z in DEVIATIONS]
     return [x if x > 0 else mean * 10.0 ** (-1 - 3 * i) for i, x in enumerate(at)]
@@ -263,7 +266,10 @@ def test_arctan_has_assumed_accuracy() -> None:
 
 
 def test_densities_keep_digits_at_every_size() -> None:
-    """From one degree to a million, up to 12 deviations from the mean and beyond; for one degree up to 1e12."""
+    """Densities keep their digits for one degree of freedom to a million, and 12 deviations from the mean and beyond.
+
+    For one degree, the noncentrality is up to 1e12.
+    """
     source = random.Random(3)
     many: Any = mpmath
     with many.workdps(50):

@@ -39,7 +39,10 @@ def summed(values: Any, noise_std: float, delta: float, clip_radius: float | Non
 
 
 def oracle_mean(epsilon: mpf, points: FloatArray, point: int, noise_std: float) -> mpf:
-    """Return the left side of Proposition 12 for one point, in 40 digits."""
+    """Return the mean delta over all other points of exchanging one point for the other, in 40 digits.
+
+    It is the left side of Proposition 12 of the paper on practical membership privacy.
+    """
     total = mpf(0)
     for other in np.delete(points, point, axis=0):
         squares = [(mpf(float(a)) - mpf(float(b))) ** 2 for a, b in zip(points[point], other, strict=True)]
@@ -91,9 +94,9 @@ def test_proposition_12_matches_40_digits(dimension: int, delta: float) -> None:
 
 
 def test_all_search_strategies_agree(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The simplest strategy solves for every point.
+    """Three strategies find the same upper bound of epsilon.
 
-    Screening all pairs first or widening epsilon must not give a smaller bound.
+    The simplest one solves for every point. The others screen all pairs first, or widen epsilon.
     """
     shapes = [RANDOM.standard_normal((300, 4)), RANDOM.standard_normal((300, 1)) ** 3, _circle(300)]
     for points in shapes:
@@ -128,7 +131,7 @@ def test_padded_distances_are_upper_bounds() -> None:
 
 
 def test_one_record_of_two_equals_differential_privacy() -> None:
-    """With n = 1 the mixtures are the two releases themselves, and both bounds meet the worst case."""
+    """Both bounds of the PMP parameter meet that of differential privacy if the data are one record of two (n = 1)."""
     for delta in (1e-200, 1e-5, 0.2):
         release = GaussianRelease("sum", 1, 0.5, 0.4)
         found = gaussian_pmp(np.array([[-0.5], [0.5]]), release, delta).epsilon
@@ -138,7 +141,10 @@ def test_one_record_of_two_equals_differential_privacy() -> None:
 
 
 def brute_truth(values: list[float], size: int, noise_std: float, delta: float) -> float:
-    """Return the exact PMP parameter of points on a line by a fine grid of outcomes, for all points in both orders."""
+    """Return the exact PMP parameter of points on a line, by sums over all subsets on a fine grid of outcomes.
+
+    The parameter is the largest over all points and both orders of the laws.
+    """
     largest = 0.0
     outcomes = np.linspace(min(values) * len(values) - 12, max(values) * len(values) + 12, 400_001)
     step = outcomes[1] - outcomes[0]
@@ -176,7 +182,7 @@ TRUTH = "service.privacy.pmp.gaussian.lower_bound"
 @pytest.mark.parametrize("noise_std", [0.3, 1.0, 5.0])
 @pytest.mark.parametrize("size", [1, 4, 6, 11])
 def test_three_lower_bounds_are_ordered(size: int, noise_std: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    """From the largest to the smallest: enumerated subsets, half-lines, and moments."""
+    """The lower bound by enumerated subsets is at least that by half-lines, which is at least that by moments."""
     values = [*RANDOM.standard_normal(11).tolist(), 6.0]
     placed = QueryPoints.of(np.array(values)[:, None], None, 1 / noise_std)
     bound = exposure_upper_bound(placed, 1e-3)
@@ -202,7 +208,7 @@ def test_moments_detect_far_outliers() -> None:
 
 
 def test_half_lines_of_many_points_match_draws() -> None:
-    """The masses of 100 of 200 points are drawn. The bound must equal that of the drawn masses, within their error."""
+    """The lower bound by half-lines for 100 of 200 points matches the best half-line of simulated releases."""
     values = RANDOM.standard_normal(200) / 3
     found = summed(values, 1.0, 0.01)
     assert found.known is not None
@@ -262,8 +268,9 @@ def test_duplicates_and_large_deltas_give_zero() -> None:
 
 
 def test_duplicates_give_finite_lower_bound() -> None:
-    """The data are half of ten points, five ones and five zeros. The log ratio is at most ln(9/4), whatever
-    the noise.
+    """Duplicate points have a finite lower bound, however small the noise is.
+
+    The data are half of ten points, five ones and five zeros, so the log ratio is at most ln(9/4).
     """
     release = GaussianRelease("sum", 1, None, 1e-3)
     found = gaussian_pmp(np.repeat([0.0, 1.0], 5)[:, None], release, 0.0).epsilon
@@ -287,7 +294,10 @@ def test_success_bounds_match_closed_form(epsilon: float, delta: float, prior: f
 
 
 def test_success_bounds_are_attained() -> None:
-    """The oracle is the best test under an (epsilon, delta) trade-off, by brute force over its false positive rates."""
+    """The bound of the success equals that of the best test under an (epsilon, delta) trade-off.
+
+    The best test is found by a search over its false positive rates.
+    """
     rates = np.linspace(0, 1, 200_001)
     for epsilon, delta, prior in ((0.7, 0.05, 0.3), (2.0, 1e-3, 0.5), (0.2, 0.2, 0.6)):
         power = np.minimum(
@@ -298,7 +308,7 @@ def test_success_bounds_are_attained() -> None:
 
 
 def test_table_error_is_padded() -> None:
-    """delta(epsilon; r) of a cell is at least that of every r in the cell."""
+    """The tabulated upper bound of delta is at least the exact mean for each point, and at most 1 % above it."""
     points = RANDOM.standard_normal((400, 5))
     placed = QueryPoints.of(points, None, 1.0)
     shares = bounds._shares(placed, np.arange(400), 2.0, math.log(1e-3))

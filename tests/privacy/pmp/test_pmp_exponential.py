@@ -79,7 +79,10 @@ def test_population_quantities_match_reference(name: str) -> None:
 
 
 def mean_of_largest_swaps(population: Population) -> float:
-    """Return the largest ln of the mean of e^s over the n largest swap bounds s of an object and a point, both ways."""
+    """Return the swap bound of epsilon: the largest ln of the mean of e^s over the n largest s.
+
+    s bounds the change of the log probability of an object if a point is swapped for another one, in both directions.
+    """
     logits, half = population.logits, population.half
     found: list[float] = []
     for own in logits:
@@ -94,7 +97,7 @@ def mean_of_largest_swaps(population: Population) -> float:
 
 @pytest.mark.parametrize("notion", ["EM PMP", "EM DP on X", "EM PMP bound"])
 def test_every_reference_row_is_tested(notion: str) -> None:
-    """Rows without inputs in the file cannot be repeated; all other rows are."""
+    """Every row of the reference file is tested, except rows whose inputs are those of a row outside the file."""
     tested = {
         *CASES,
         "em_two_n50",
@@ -130,7 +133,7 @@ def test_clipped_distances_with_outliers_match_enumeration(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(10))
 def test_distant_objects_cost_no_digits(seed: int) -> None:
-    """Objects lie on any side, up to 1e9 times the radius and logits of 1e15 away, beside near ones."""
+    """Epsilon keeps its digits if objects lie at any distance up to 1e9 from the points, with logits up to 1e15."""
     generator = np.random.default_rng(seed)
     dimension, radius = int(generator.integers(1, 3)), float(10 ** generator.uniform(-6, 0))
     points = generator.normal(size=(2 * int(generator.integers(2, 4)), dimension))
@@ -207,7 +210,7 @@ def test_adjacent_subsets_match_oracle(seed: int, size: float) -> None:
 
 
 def test_one_record_of_two_equals_differential_privacy() -> None:
-    """With n = 1, PMP is DP (Corollary 4 with the same delta on both sides)."""
+    """The PMP parameter equals that of differential privacy if the data are one record of two (n = 1)."""
     population = given(drawn(1)[:, :2])
     bounds = swap_bounds(population)
     worst = adjacent_epsilon(population, bounds, enumerate_subsets=True)
@@ -247,9 +250,10 @@ def test_order_of_points_and_objects_does_not_matter() -> None:
 
 @pytest.mark.parametrize(("radius", "longest"), [(10.0, 1.0), (0.5, 1.0), (2.0, 0.0)])
 def test_sensitivity_of_distances_in_ball_is_attained(radius: float, longest: float) -> None:
-    """C + min(C, |w|), from the far side of the ball to its nearest point.
+    """The largest change of the distance to an object, C + min(C, |w|), is attained by two points of the ball.
 
-    C is the radius of the ball, and w the object.
+    C is the radius of the ball, and w the position of the object. One point is at the far side of the ball, and the
+    other is the nearest to the object.
     """
     objects = np.array([[longest, 0.0], [0.0, longest / 2]])
     nearest = min(longest, radius)

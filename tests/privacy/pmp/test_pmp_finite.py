@@ -28,7 +28,7 @@ def modular_sums(values: list[int], modulus: int) -> tuple[Rows, list[tuple[int,
 
 
 def counted_sums(size: int) -> MembershipTable:
-    """Count sums of the values 0 to 2n - 1 modulo 2n. A point in the data shifts the sums of the others."""
+    """Return the table of the released sum modulo 2n of n of the values 0 to 2n - 1, by counting."""
     modulus = 2 * size
     sums: list[list[list[int]]] = [[], []]
     for point in range(modulus):
@@ -205,7 +205,10 @@ def test_output_with_probability_zero_does_not_count() -> None:
 
 
 def test_randomised_response_attains_eta_and_success_bound() -> None:
-    """With n = 1 and truth probability e^eps/(1 + e^eps), the Bayes attack attains Lemma 6."""
+    """The success of the Bayes attack attains Lemma 6 for randomised response.
+
+    The data are one record of two, and the response is true with probability e^eps/(1 + e^eps).
+    """
     chance = math.exp(1.5) / (1 + math.exp(1.5))
     table = MembershipTable.of(Rows.of([[chance, 1 - chance], [1 - chance, chance]]), [[0], [1]])
     assert table.epsilon().epsilon.upper == pytest.approx(1.5, rel=1e-13)

@@ -37,7 +37,10 @@ def drawn(seed: int, objects: int, half: int, size: float) -> Population:
 @pytest.mark.parametrize("size", [0.1, 1.0, 3.0])
 @pytest.mark.parametrize("seed", range(5))
 def test_intervals_contain_enumerated_values(seed: int, size: float) -> None:
-    """Ten intervals of confidence 0.999 each: a miss indicates a defect."""
+    """Sampled intervals of log ratios contain the values enumerated over all subsets.
+
+    The ten intervals have a confidence of 0.999 each, so a miss indicates a defect.
+    """
     population = drawn(seed, 3, 4, size)
     bounds, truth = swap_bounds(population), exact_log_ratios(population)
     odds = sampled_log_odds(population, bounds, 1000, seed, 0.001)
@@ -59,7 +62,10 @@ def test_more_samples_narrow_the_interval() -> None:
 
 
 def test_two_objects_on_grid_match_reference() -> None:
-    """The reference counts subsets by their sum, which is exact on a grid of 100 points."""
+    """Sampled bounds for two objects and 100 points on a grid contain the exact PMP parameter.
+
+    The reference counts subsets by their sum, which is exact on a grid.
+    """
     row = ROWS["em_two_n50"]
     values = np.array([(7 * k % 31) / 10 - 1.5 for k in range(100)])
     population = given(np.stack([np.zeros(100), 0.3 * values]))
@@ -152,9 +158,9 @@ def test_bounds_on_means_of_constants_are_valid(rounds: int) -> None:
 
 
 def test_bounds_on_means_have_promised_coverage() -> None:
-    """About 200 of 2000 columns may miss at failure probability 0.1.
+    """Lower bounds of means with the failure probability 0.1 exceed the mean in about 200 of 2000 samples.
 
-    The limit of 260 is more than four standard deviations above.
+    The limit of 260 is more than four standard deviations above 200.
     """
     generator = np.random.default_rng(9)
     for draw, mean in (

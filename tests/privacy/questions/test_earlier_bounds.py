@@ -62,14 +62,21 @@ def test_earlier_bounds_are_listed_where_they_apply() -> None:
 def test_earlier_bounds_match_printed_values(
     epsilon: float, yeom: float, erlingsson: float, sablayrolles: float
 ) -> None:
-    """Section 5.1: 81.6 % and 75 % at epsilon 1; 93.2 % (printed as 95 %) and 100 % at epsilon 2."""
+    """Earlier bounds of the accuracy have the values printed in Section 5.1 of Thudi et al.
+
+    At epsilon 1 they are 81.6 % (Erlingsson) and 75 % (Sablayrolles), and at epsilon 2 93.2 % (printed as 95 %) and 100
+    %.
+    """
     found = {bound.name: bound.value.upper for bound in DpParameters(epsilon, 0.0).attack_accuracy(0.5, None)}
     wanted = {"yeom": yeom, "erlingsson": erlingsson, "sablayrolles": sablayrolles}
     assert found == pytest.approx(wanted, abs=1e-9)
 
 
 def test_erlingsson_with_delta_is_valid_and_not_tight() -> None:
-    """1 - e^-eps + delta e^-eps against (e^eps - 1 + 2 delta)/(e^eps + 1)."""
+    """The bound of Erlingsson, 1 - e^-eps + delta e^-eps, exceeds the tight one, (e^eps - 1 + 2 delta)/(e^eps + 1).
+
+    Both bound the advantage under (eps, delta)-DP.
+    """
     [erlingsson] = DpParameters(1.0, 0.01).advantage()
     assert erlingsson.value.upper == pytest.approx(1 - 0.99 * math.exp(-1), rel=1e-14)
     assert erlingsson.value.upper > 0.4675

@@ -42,7 +42,10 @@ def test_regret_encloses_gap_on_fine_grid(name: str, direction: str) -> None:
 
 
 def test_curve_shifted_by_regret_lies_below_gaussian_curve() -> None:
-    """The definition is f(alpha + k) - k <= g_mu(alpha)."""
+    """The regret k of mu has f(alpha + k) - k <= g_mu(alpha) at every rate alpha, which is its definition.
+
+    f is the trade-off function of the run, and g_mu that of mu-GDP.
+    """
     curve = curves(RUNS["run"]).add
     mu = gaussian_dp.mu(curve, 1e-9, 1e-9).value.upper
     raised = regret(curve, mu).upper

@@ -92,7 +92,10 @@ def test_mu_of_two_steps_with_little_noise_is_narrow() -> None:
 
 
 def _mu_of_a_polygon(atoms: Atoms, rate_min: float, error_min: float) -> Any:
-    """Return mu of a self-inverse polygonal curve, from its vertices in the range and from both range limits."""
+    """Return mu of a polygonal curve that is its own inverse, as the largest value at its vertices.
+
+    The points at both limits of the range count as well.
+    """
     points = [(mpf(rate_min), atoms.error(rate_min)), (atoms.error(error_min), mpf(error_min))]
     points += [(alpha, 1 - power) for alpha, power in atoms.vertices]
     if atoms.error(rate_min) < error_min:
@@ -119,7 +122,10 @@ def test_mu_of_responses_matches_their_vertices() -> None:
 
 
 def test_mu_of_gaussian_curve_is_its_shift() -> None:
-    """Shifts are drawn down to 1e-15. A range is empty if the type II error at its first rate is too small."""
+    """mu of a Gaussian curve is its shift, drawn down to 1e-15.
+
+    mu is 0 if the range is empty, because the type II error at the smallest rate is below the smallest one allowed.
+    """
     random = np.random.default_rng(SEED + 3)
     for _ in range(60):
         shift = math.exp(random.uniform(math.log(1e-15), math.log(10.0)))

@@ -22,7 +22,7 @@ def log_profile(mu: float, eps: float) -> float:
 
 
 def log_power(mu: float, alpha: float) -> float:
-    """Return ln of the power of mu-GDP at the rate alpha, ln of Phi(mu + Phi^-1(alpha))."""
+    """Return ln Phi(mu + Phi^-1(alpha)), the logarithm of the power of mu-GDP at the rate alpha."""
     with mpmath.workdps(DIGITS):
         quantile = mpmath.findroot(lambda x: mpmath.log(mpmath.ncdf(x)) - mpmath.log(alpha), -math.sqrt(2))
         return float(mpmath.log(mpmath.ncdf(mu + quantile)))

@@ -1,4 +1,4 @@
-"""Inverses of membership bounds: against 60 digits, by attaining their target and no more, and at range limits."""
+"""Inverses of membership bounds: against 60 digits, at range limits, and by attaining their target and no more."""
 
 from __future__ import annotations
 

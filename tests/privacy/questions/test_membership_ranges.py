@@ -31,7 +31,7 @@ def _many_digits() -> Any:
 
 
 def probability(generator: np.random.Generator) -> float:
-    """Draw a probability in (0, 1): near 0, near 1, or in between."""
+    """Draw a probability near 0, near 1, or in between."""
     kind, size = int(generator.integers(0, 4)), float(generator.uniform(0, 1))
     return (10 ** (-300 * size), 1 - 10 ** (-15.9 * size), size, 10 ** (-16 * size))[kind] * (1 - 2.0**-53)
 
@@ -42,7 +42,10 @@ def exponent(generator: np.random.Generator) -> float:
 
 
 def assert_narrow_enclosure(found: Enclosure, truth: Any, wide: float = 3e-8) -> None:
-    """Check the bounds and their width; `wide` is u times the largest epsilon plus the error of roots, u = 2^-53."""
+    """Check that an enclosure contains the truth and has at most the relative width `wide`.
+
+    The width covers the rounding of the largest epsilon, and the error of roots.
+    """
     if found.upper < 1e-290 and found.log_lower is not None and found.log_upper is not None:
         assert found.log_lower <= mpmath.log(truth) <= found.log_upper
     assert found.lower <= truth <= found.upper
@@ -109,9 +112,9 @@ def test_inverses_match_700_digits(seed: int) -> None:
 
 @pytest.mark.parametrize("deletions", [2, 3, 10, 64, 65, 1000, 10**12])
 def test_priors_near_edge_of_guarantee_match_700_digits(deletions: int) -> None:
-    """The priors are just below 1 - B^{1/m}, where epsilon is the remainder of a difference.
+    """The largest epsilon for m deletions matches 700 digits at priors just below 1 - B^{1/m}, B the confidence.
 
-    B is the confidence, and m the number of deletions.
+    There epsilon is the small remainder of a difference.
     """
     generator = np.random.default_rng(deletions)
     for _ in range(12):
@@ -127,7 +130,10 @@ def test_priors_near_edge_of_guarantee_match_700_digits(deletions: int) -> None:
 
 @pytest.mark.parametrize("mu", [0.01, 1.0, 8.0, 30.0])
 def test_type_two_errors_at_complements_match_gaussian_formula(mu: float) -> None:
-    """f(1 - a) = Phi(-Phi^-1(1 - a) - mu) for a from 1e-300 to 1/2, also where 1 - a rounds to 1."""
+    """The type II error of mu-GDP at the rate 1 - a is Phi(-Phi^-1(1 - a) - mu).
+
+    a is from 1e-300 to 1/2, also where 1 - a rounds to 1.
+    """
     curve = gaussian_curve(Enclosure.point(mu))
     for rate in (5e-324, 1e-300, 1e-100, 1e-17, 3e-16, 1e-9, 1e-4, 0.3):
         with mpmath.workdps(30):
@@ -146,7 +152,7 @@ def test_type_two_errors_at_complements_match_gaussian_formula(mu: float) -> Non
 
 @pytest.mark.parametrize("seed", range(6))
 def test_rates_near_one_of_bracketed_curve_use_both_sides(seed: int) -> None:
-    """Each bound comes from one curve of the bracket, however far apart the curves are and however small a rate is."""
+    """The type II error at 1 - rate of a curve between two Gaussian curves has one bound from each of them."""
     generator = np.random.default_rng([20261201, seed])
     for _ in range(6):
         least, most = sorted((10.0 ** generator.uniform(-2, 0.8, 2)).tolist())

@@ -74,7 +74,10 @@ def test_accuracy_is_largest_over_all_rates(spec: dict[str, Any], direction: str
 
 @every_curve
 def test_accuracy_at_prior_mirrors_complement(spec: dict[str, Any]) -> None:
-    """A member with prior p under add is a non-member with prior 1 - p under remove."""
+    """The accuracy at the prior p of the direction add is that at 1 - p of remove.
+
+    A member with prior p under add is a non-member with prior 1 - p under remove.
+    """
     pair = pair_of(spec)
     for prior in (1e-9, 0.2, 0.5, 0.7):
         assert meet(
@@ -111,7 +114,10 @@ def test_predictive_values_are_ordered(spec: dict[str, Any], prior: float) -> No
 
 
 def test_predictive_values_of_pure_dp_match_theorem() -> None:
-    """Thudi et al. 2022, Theorem 1 and Corollary 1. The values are attained at rates on the first and last segment."""
+    """Predictive values of pure DP match Theorem 1 and Corollary 1 of Thudi et al. 2022.
+
+    They are attained at rates on the first and last segment of the curve.
+    """
     curve = add_of(PURE_2)
     with mpmath.workdps(40):
         for prior in (1e-30, 0.25, 0.9):
@@ -131,7 +137,10 @@ def test_predictive_values_of_pure_dp_match_theorem() -> None:
 
 @pytest.mark.parametrize("rate", [1e-300, 1e-20, 1e-17, 3e-9, 0.3])
 def test_least_predictive_value_at_small_rates_matches_formula(rate: float) -> None:
-    """The oracle is f(1 - rate) of the Gaussian curve, where 1 - rate rounds to 1."""
+    """The smallest predictive value at a tiny rate matches the type II error of the Gaussian curve at 1 - rate.
+
+    The double 1 - rate is 1.
+    """
     with mpmath.workdps(400):
         tail = mpf(rate)
         x = mpf(float(special.ndtri(rate)))
@@ -220,9 +229,10 @@ def test_deletion_capacity_of_pure_dp_matches_formula(prior: float, confidence: 
 
 
 def test_ambiguous_floor_returns_both_integers() -> None:
-    """A confidence B that is L^3, rounded to a double: no enclosure separates 2 from 3 deletions, so 2 is safe.
+    """A number of deletions that no enclosure separates from the next one is answered by both integers.
 
-    L is the smallest probability that a record is no member.
+    The confidence B is L^3, rounded to a double, where L is the smallest probability that a record is no member. 2 and
+    3 deletions are possible, so 2 is safe.
     """
     growth = math.exp(2) * 0.25 / 0.75
     reading = unlearning.deletion_capacity(add_of(PURE_2), 0.25, (1 / (1 + growth)) ** 3)
@@ -327,7 +337,7 @@ def test_values_outside_domain_raise(question: Callable[[AbstractTradeOff, float
 
 
 def test_mu_over_empty_range_has_note() -> None:
-    """If everything is revealed, a mu of 0 would mean the opposite, so the answer carries a note."""
+    """The answer mu = 0 has a note if no point of the curve is in the range, because everything is revealed."""
     revealed = gaussian_dp.mu(add_of({"type": "approximate_dp", "epsilon": 0.0, "delta": 1.0}), 1e-9, 1e-9)
     assert (revealed.value.upper, revealed.global_mu.lower) == (0.0, math.inf)
     assert revealed.notes == (gaussian_dp.NOTHING_IN_RANGE,)
@@ -337,7 +347,10 @@ def test_mu_over_empty_range_has_note() -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_mu_over_possibly_empty_range_is_not_zero(seed: int) -> None:
-    """One of two bounds reveals everything, and curves between the bounds may have points in the range."""
+    """mu is not 0 if only one curve of a bracket has no point in its range, because curves between may have points.
+
+    The answer has a note on that.
+    """
     generator = np.random.default_rng([20261202, seed])
     revealing = add_of({"type": "approximate_dp", "epsilon": 10.0 ** generator.uniform(2, 6), "delta": 0.5})
     for least in (add_of(gaussian(10.0 ** generator.uniform(-1, 2))), revealing):

@@ -105,9 +105,10 @@ def test_every_reference_row_is_tested() -> None:
 
 
 def test_composed_step_profile_is_no_bound_for_common_direction() -> None:
-    """Theorem 2 gives epsilon 2.9437 and delta(0) 0.352. Composing the profile of one step gives 0.2135 and 0.0645.
+    """Composing the profile of one step gives no bound if all steps have one unknown direction.
 
-    This is the erratum `glrt-composition` of the guide.
+    Theorem 2 gives epsilon 2.9437 and delta(0) 0.352, the composition 0.2135 and 0.0645. This is the erratum
+    `glrt-composition` of the guide.
     """
     common = Glrt(dimension=1).curves(built(SEVENTY))
     fresh = Glrt(dimension=1, unknown_direction="fresh_each_step").curves(built(SEVENTY))
@@ -216,7 +217,10 @@ def test_glrt_is_never_stronger_than_worst_case(pair: tuple[int, float, float]) 
 
 
 def test_steps_of_different_noise_add_noncentralities() -> None:
-    """1/2^2 + 3/1^2 = 13/4, the noncentrality of one step with noise sqrt(4/13)."""
+    """Steps with different noise add their noncentralities, here 1/2^2 + 3/1^2 = 13/4.
+
+    That is the noncentrality of one step with noise sqrt(4/13).
+    """
     parts = {
         "type": "composed",
         "mechanisms": [gaussian(2.0), {"type": "repeated", "mechanism": gaussian(1.0), "steps": 3}],
@@ -238,7 +242,10 @@ def test_single_step_has_same_curve_with_fresh_direction() -> None:
 
 
 def test_mixture_with_worst_case_is_linear_in_profile() -> None:
-    """Profiles and balanced accuracy are linear in the share. At a single rate, the power exceeds the average."""
+    """Profiles and balanced accuracy of a mixture with the worst case are linear in its share.
+
+    At a single rate, the power exceeds the average of both powers.
+    """
     relaxed, worst = curves(1, 1.0), WorstCase().curves(built(gaussian(1.0)))
     rates = np.array([1e-6, 0.05, 0.8])
     accuracy = [membership.attack_accuracy(pair.both, 0.5).value.upper for pair in (relaxed, worst)]

@@ -96,7 +96,10 @@ def test_noncentrality_is_correctly_rounded() -> None:
 @pytest.mark.parametrize("dimension", [1, 2, 50, 10**9])
 @pytest.mark.parametrize(("noise", "steps"), [(1e15, 1), (1e-2, 1), (1e-4, 10**4)])
 def test_range_limits_give_ordered_narrow_bounds(dimension: int, noise: float, steps: int) -> None:
-    """Noncentralities from 1e-30 to 1e12 with extreme rates and epsilons: bounds are ordered, and epsilon is narrow."""
+    """Bounds are ordered, and epsilon is narrow, at the limits of the parameter ranges.
+
+    Noncentralities are from 1e-30 to 1e12, with extreme rates and epsilons.
+    """
     run = {"type": "repeated", "mechanism": gaussian(noise), "steps": steps}
     pair = Glrt(dimension=dimension).curves(built(run))
     rates = np.array([0.0, 5e-324, 1e-300, 1e-12, 0.3, 1 - 2.0**-53, 1.0])

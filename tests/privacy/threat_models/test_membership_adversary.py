@@ -142,9 +142,10 @@ def _susceptibility(mu: float, dimension: int, size: int) -> float:
 @pytest.mark.parametrize(("size", "susceptibility"), [(5.0, 1.0), (2.0, 3.0), (1.25, 0.5), (40.0, 7.5), (3.0, 0.0)])
 @pytest.mark.parametrize("alpha", [1e-12, 1e-3, 0.05, 0.5, 0.99])
 def test_one_dimension_matches_neyman_pearson_test(size: float, susceptibility: float, alpha: float) -> None:
-    """x ~ N(a, 1) against N(b, (N - 1)/N): the best test at rate alpha, from its likelihood ratio at 40 digits.
+    """In one dimension the curve is that of the best test between two normal laws, at 40 digits.
 
-    N is the effective batch size.
+    The law is N(a, 1) without the record and N(b, (N - 1)/N) with the record, where a^2 = N K and b^2 = (N - 1)^2 K/N.
+    N is the effective batch size, and K the susceptibility.
     """
     many: Any = mpmath
     with many.workdps(40):
@@ -183,7 +184,10 @@ def test_largest_ratio_is_that_of_densities_at_zero() -> None:
 
 
 def test_simulated_attacks_have_the_power_of_the_curve() -> None:
-    """Batches of n normal gradients, with and without the record, are tested by the statistic n |mean - gradient|^2."""
+    """Simulated attacks have the power of the curve.
+
+    Batches of n normal gradients, with and without the record, are tested by the statistic n |mean - gradient|^2.
+    """
     dimension, batch, draws, alpha = 5, 4, 400_000, 0.05
     generator = np.random.default_rng(20261121)
     record = np.array([2.0, -1.0, 0.5, 0.0, 1.0])
@@ -213,7 +217,7 @@ def test_type_two_error_decreases_in_susceptibility_and_increases_in_batch(alpha
 
 
 def test_full_batch_steps_add_up() -> None:
-    """Five steps as one, against the same five steps on lattices of losses."""
+    """The closed form of five steps on all records meets the composition of five such steps on lattices of losses."""
     from service.privacy.composition.lattice.engine import DiscretisedTradeOff
     from service.privacy.composition.lattice.runs import LatticeStep
 
@@ -269,7 +273,7 @@ def test_composed_sampled_steps_match_published_run() -> None:
 
 @pytest.mark.thorough
 def test_contours_agree_with_lattices() -> None:
-    """Random sampled runs in both directions, by two engines with almost no common code."""
+    """Contours and lattices, which share almost no code, agree on random sampled runs in both directions."""
     source, compared = random.Random(6), 0
     while compared < 3:
         dimension, batch = (int(math.exp(source.uniform(2, math.log(1e3)))) for _ in range(2))
@@ -287,7 +291,7 @@ def test_contours_agree_with_lattices() -> None:
 
 
 def test_sampled_steps_are_planned_for_contours_and_lattices() -> None:
-    """Lattices join or replace contours for steps that reveal everything and for batches of two records."""
+    """The plan uses lattices too, or only lattices, for steps that reveal everything and for batches of two records."""
     assert MEMBERSHIP.plan(sgd(400, 4000, steps=9)).engine == "contour"
     assert MEMBERSHIP.plan(sgd(400, 4000, steps=9), "discretised").engine == "discretised"
     for run in (sgd(2, 4000, steps=9), sgd(10, 4000, dimension=10**5, steps=9)):
@@ -316,7 +320,10 @@ def test_limit_of_many_steps_is_no_bound() -> None:
 
 
 def test_root_sum_square_composition_ignores_sampling() -> None:
-    """The curve equals that without sampling, unless the worst case is stronger, as for rare false positives here."""
+    """The composition `root_sum_square` gives the curve without sampling, sqrt(steps) mu.
+
+    The worst case replaces that curve where it has less power, here at rare false positives.
+    """
     mu = math.sqrt(5) * gaussian_step_mu(650, 650.0, Fraction(400))
     ever = 1 - (1 - 400 / 48_000) ** 5
     for records in (400, 48_000):
@@ -328,9 +335,9 @@ def test_root_sum_square_composition_ignores_sampling() -> None:
 
 
 def test_worst_case_limits_relaxed_answer() -> None:
-    """Without the maximum of the two curves, the relaxed answer would be larger:
+    """The answer against the membership adversary is limited by the worst case, the smaller power here.
 
-    0.1445 at 1 %, where GDP gives 0.0742.
+    At a rate of 1 % the worst case allows a power of 0.0742, and Theorem 5.1 alone 0.1445.
     """
     run = sgd(noise_std=2.8377, max_grad_norm=500.0)
     raw = full_batches(650, 650.0, MEMBERSHIP_SIZE, 1).power(rates(0.01)).upper[0]
@@ -441,7 +448,10 @@ def test_mean_susceptibility_is_no_bound(dimension: int, batch: int, ratios: tup
 
 @pytest.mark.thorough
 def test_law_of_susceptibilities_lies_between_quantile_mixtures() -> None:
-    """The oracle has many equal shares at quantiles of the law; their profiles mix linearly."""
+    """Bounds for a law of susceptibilities lie between mixtures of many equal shares at its quantiles.
+
+    Profiles of the shares mix linearly.
+    """
     from scipy import stats
 
     curve = Membership(population="chi_square").curves(sgd(10, dimension=10)).add
@@ -504,7 +514,10 @@ def test_cost_grows_with_work() -> None:
 
 
 def test_cost_of_gaussian_steps_equals_that_of_equivalent_run() -> None:
-    """Rare sampling makes contours long, in the run and in each part of a mixture."""
+    """The estimated cost of Gaussian membership steps is that of the same sampled Gaussian run by contours.
+
+    Rare sampling makes contours long, in the run and in each part of a mixture.
+    """
     run = sgd(60, 37_313, dimension=50, steps=100)
     same = Repeated(
         mechanism=PoissonSampled(

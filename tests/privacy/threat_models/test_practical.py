@@ -40,7 +40,10 @@ def practical(epsilon: float, delta: float = 0.0) -> Practical:
 
 @pytest.mark.parametrize("epsilon", [0.0, 0.1, math.log(2), 1.0, 5.0, 40.0])
 def test_success_and_eta_match_closed_form(epsilon: float) -> None:
-    """Success is 1/(1 + e^-eps), and eta = tanh(eps/2)/2 is half the advantage, below the printed (1 - e^-eps)/2."""
+    """The success of an attack under eps-PMP is 1/(1 + e^-eps), and eta = tanh(eps/2)/2 is half its advantage.
+
+    eta is below the printed value (1 - e^-eps)/2.
+    """
     curve = practical(epsilon).curves(built(OPEN)).add
     accuracy = membership.attack_accuracy(curve, 0.5).value
     assert accuracy.lower <= 1 / (1 + math.exp(-epsilon)) * (1 + 1e-15)
@@ -90,7 +93,10 @@ def test_conversions_match_reference(row: dict[str, Any]) -> None:
     ids=str,
 )
 def test_worst_case_uses_replacement_if_supported(spec: dict[str, Any], relation: NeighboringRelation) -> None:
-    """All data sets of PMP (practical membership privacy) have n records, so neighbours differ by a replaced record."""
+    """The worst case beside an answer is that of a replaced record, if the mechanism supports it.
+
+    All data sets of PMP (practical membership privacy) have n records, so neighbours differ by a replaced record.
+    """
     model, mechanism = practical(1.0), built(spec)
     assert model.worst_case(mechanism) == WorstCase(relation)
     model.worst_case(mechanism).curves(mechanism)
@@ -124,7 +130,10 @@ MECHANISMS = [
 
 @pytest.mark.parametrize("spec", MECHANISMS, ids=lambda spec: str(list(spec.values())))
 def test_answer_is_at_most_worst_case_and_stated_parameter(spec: dict[str, Any]) -> None:
-    """Parameters are drawn from far below to far above the mechanism's own."""
+    """Answers are at most those of the worst case, and those of the stated parameter.
+
+    Parameters are drawn from far below to far above the mechanism's own.
+    """
     generator, mechanism = np.random.default_rng(3), built(spec)
     for _ in range(3):
         epsilon = float(10 ** generator.uniform(-2, 1.3))
@@ -144,7 +153,10 @@ def test_answer_is_at_most_worst_case_and_stated_parameter(spec: dict[str, Any])
 
 
 def numbers(curve: AbstractTradeOff, epsilon: float) -> list[Enclosure]:
-    """Return the answers for which a weaker attacker may not have a larger upper bound."""
+    """Return answers on membership and on the privacy profile of a curve.
+
+    The upper bound of each may not be larger for a weaker attacker.
+    """
     read = (
         profile.delta(curve, epsilon),
         profile.epsilon(curve, 1e-6),
@@ -199,7 +211,7 @@ def test_premises_are_unknown_from_the_mechanism() -> None:
 
 
 def test_bracket_of_stated_parameter_names_no_attaining_mechanism() -> None:
-    """A mechanism may reveal less than its stated parameter."""
+    """The note on bounds from different theorems says that no release of the mechanism attains the stated parameter."""
     pair = practical(3.0).curves(built(sampled(0.1, laplace(1.0))))
     assert pair.bracket is not None
     assert "No release of this mechanism" in pair.bracket

@@ -97,14 +97,17 @@ def test_posterior_of_two_likelihoods_matches_bayes(prior: float, likelihood: fl
 
 
 def test_erlingsson_at_epsilon_2_is_93_percent() -> None:
-    """Section 5.1 prints 95 %."""
+    """The bound of Erlingsson at epsilon 2 is 93 %, where Section 5.1 of Thudi et al. prints 95 %."""
     [erlingsson] = [b.value.upper for b in DpParameters(2.0, 0.0).attack_accuracy(0.5, None) if b.name == "erlingsson"]
     assert erlingsson == pytest.approx(0.932332, abs=1e-6)
     assert round(100 * erlingsson, 1) == 93.2
 
 
 def test_less_noise_than_printed_suffices_in_section_5_2() -> None:
-    """Section 5.2 uses sigma = 4.0412 for (1, 1e-5); 3.7306317 suffices, and 3.7305 does not."""
+    """(1, 1e-5)-DP needs a noise multiplier of 3.7306317, and 3.7305 is not enough.
+
+    Section 5.2 of Thudi et al. uses 4.0412.
+    """
 
     def delta(sigma: float) -> Enclosure:
         return profile.delta(WorstCase().curves(built(gaussian(sigma))).both, 1.0).value
@@ -117,7 +120,10 @@ def test_less_noise_than_printed_suffices_in_section_5_2() -> None:
     ("expected_members", "printed", "right"), [(1, 6065.1757, 820), (0.5, 12130.8, 1641), (50, 120.818, 16)]
 )
 def test_printed_deletion_capacity_is_too_large(expected_members: float, printed: float, right: int) -> None:
-    """Section 6 and Figure 7: B = 0.8, N = 10000, eps = 1. The printed formula overstates the capacity by about e^2."""
+    """The printed formula of the deletion capacity overstates it by about e^2.
+
+    Section 6 and Figure 7 of Thudi et al. have the confidence B = 0.8, N = 10000 records, and eps = 1.
+    """
     prior = expected_members / 10_000
     by_print = math.log(0.8) / -math.log1p(math.exp(-1) * prior / (1 - prior))
     assert by_print == pytest.approx(printed, rel=1e-4)

@@ -184,7 +184,10 @@ def test_deep_tails_match_logarithms() -> None:
 
 @pytest.mark.parametrize("shift", [0.3, 1.0, 4.0])
 def test_one_dimension_matches_integration(shift: float) -> None:
-    """The test rejects |y| > c for y ~ N(0, 1) against N(shift, 1)."""
+    """In one dimension the curve is that of the test that rejects for |y| > c.
+
+    y has the law N(0, 1) under H0 and N(shift, 1) under H1.
+    """
     curve = glrt(1, 1 / shift).add
     for cut in (0.2, 1.5, 5.0):
         with mp.workdps(30):
@@ -196,7 +199,10 @@ def test_one_dimension_matches_integration(shift: float) -> None:
 
 
 def test_general_ratio_matches_closed_form_in_one_dimension() -> None:
-    """ln cosh against 0F1 with a = 1/2, and acosh against Newton's method."""
+    """The log-likelihood ratio of the general formula (0F1 with a = 1/2) matches ln cosh of the closed form.
+
+    Its inverse function agrees with the ratio for other degrees of freedom too.
+    """
     t = np.geomspace(1e-12, 1e4, 60)
     for noncentrality in (1e-6, 1.0, 900.0):
         ratio = BesselLogRatio(1.0, Enclosure.point(noncentrality))
@@ -254,7 +260,10 @@ def assert_slope(left: EnclosureArray, right: EnclosureArray, log_slope: Enclosu
 
 
 def test_linear_log_ratios_match_densities() -> None:
-    """The oracle is ln of the quotient of both densities of the statistic, for d = 2 by Bessel functions."""
+    """Log-likelihood ratios match ln of the quotient of both densities of the statistic.
+
+    For two dimensions the densities have Bessel functions.
+    """
     degrees, effective, susceptibility = 2.0, 5, 2.0
     with mp.workdps(40):
 

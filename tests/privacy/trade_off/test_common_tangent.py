@@ -69,7 +69,7 @@ def test_tangent_and_search_agree(seed: int) -> None:
 
 
 def test_tangent_method_finds_most_levels() -> None:
-    """The search remains for extreme epsilons and for kinks."""
+    """The tangent method finds epsilon in more than 90 % of random cases, all but extreme epsilons and kinks."""
     found: list[bool] = []
     for seed in range(40):
         random = np.random.default_rng([20261203, seed])
@@ -80,7 +80,7 @@ def test_tangent_method_finds_most_levels() -> None:
 
 @pytest.mark.parametrize("seed", range(12))
 def test_step_of_noisy_sgd_evaluates_no_points(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A point of a sampled curve is found by a nested search, which once took seconds."""
+    """A request for epsilon of noisy SGD evaluates no points of sampled curves, which need an expensive search."""
 
     def refuse(*_: object, **__: object) -> None:
         raise AssertionError("a point was read")

@@ -33,7 +33,9 @@ def _curves(seed: int) -> tuple[np.random.Generator, list[GaussianMixtureTradeOf
 
 
 def _mass(components: NormalComponents, t: mpf, sign: int) -> mpf:
-    """Return sum w Phi(t + sign d) over pairs of a weight w and a distance d. The weights have the sum 1."""
+    """Return sum_j w_j Phi(t + sign d_j) for components with the weights w_j, divided by their sum, and
+    distances d_j.
+    """
     total = mpmath.fsum(map(mpf, components.weights))
     terms = (
         mpf(w) * mpmath.ncdf(t + sign * mpf(d))

@@ -76,9 +76,10 @@ def normalised(weights: Sequence[float]) -> list[mpf]:
 
 
 class GaussianTruth:
-    """Mixture of Gaussians in many digits.
+    """Mixture of Gaussian curves in many digits, at common log likelihood ratios c.
 
-    At log ratio c, a Gaussian of mean mu has threshold z = c/mu + mu/2, with alpha = P(N > z) and f = P(N < z - mu).
+    At c, the curve of mean mu has the threshold z = c/mu + mu/2, with the rate P(N > z) and the type II error P(N < z -
+    mu) for a standard normal N.
     """
 
     def __init__(self, weights: Sequence[float], means: Sequence[float]) -> None:
@@ -165,7 +166,10 @@ def corners(components: Sequence[tuple[float, dict[str, Any]]]) -> list[tuple[Fr
 
 @pytest.mark.parametrize("components", MIXED)
 def test_mixtures_of_straight_segments_match_exact_corners(components: list[tuple[float, dict[str, Any]]]) -> None:
-    """Segments are sorted by slope; the error vanishes after the last one."""
+    """Mixtures of curves with straight segments match their corners, computed in rational numbers.
+
+    The segments of all curves are sorted by slope. The type II error is 0 after the last one.
+    """
     curve, known = curves(*components).add, corners(components)
     rates = [1e-300, 1e-12, 1e-3, 0.05, 0.11, 0.2, 0.3, 0.4, 0.5, 0.62, 0.8, 0.97, 1 - 1e-9]
     rates += [float(alpha) for alpha, _ in known if 0 < alpha < 1]
@@ -195,7 +199,10 @@ def test_mixtures_of_straight_segments_match_exact_corners(components: list[tupl
     ],
 )
 def test_power_lies_between_any_rates_and_any_tangent(components: list[tuple[float, dict[str, Any]]]) -> None:
-    """sum w_i power_i(alpha_i) <= power(alpha) <= delta(c) + e^c alpha, for all alpha_i and c."""
+    """A mixture has sum w_i power_i(alpha_i) <= power(alpha) <= delta(c) + e^c alpha for all alpha_i and c.
+
+    w_i are its weights, power_i the powers of its parts, and sum w_i alpha_i = alpha.
+    """
     generator = np.random.default_rng(3)
     mixed = curves(*components)
     for direction in ("add", "remove"):
@@ -240,7 +247,10 @@ def test_epsilon_exists_although_one_part_has_singular_mass() -> None:
 
 @pytest.mark.parametrize("spec", [gaussian(1.0), laplace(0.5), pure(1.0), sampled(0.3, gaussian(1.0))])
 def test_mixture_of_equal_parts_is_the_part(spec: dict[str, Any]) -> None:
-    """Equal parts are merged as mechanisms and mixed as curves, with equal results."""
+    """A mixture of equal parts has the numbers of the part.
+
+    Equal parts are merged as mechanisms, and mixed as curves.
+    """
     alone = WorstCase().curves(built(spec))
     for same in (curves((1.0, spec)), curves((0.25, spec), (0.75, mixture((0.5, spec), (0.5, spec))))):
         assert type(same.add) is type(alone.add)
@@ -324,7 +334,7 @@ def test_components_are_composed_before_they_are_mixed() -> None:
 
 @pytest.mark.thorough
 def test_components_on_lattices_agree_with_closed_form() -> None:
-    """Slopes of lattices are wide. The oracle is a composition that also has a closed form."""
+    """A mixture of parts on lattices, whose slopes are wide, agrees with the closed form of the same compositions."""
     run = {"type": "repeated", "mechanism": gaussian(2.0), "steps": 4}
     spec = built(mixture((0.5, run), (0.5, gaussian(3.0))))
     coarse = EngineOptions(relative_tolerance=1e-4)
@@ -338,9 +348,9 @@ def test_components_on_lattices_agree_with_closed_form() -> None:
 
 
 def test_parts_known_by_profiles_are_mixed_before_search() -> None:
-    """A part mixed with itself is that part.
+    """A mixture of a curve with itself is the curve, also if the curve is known by its privacy profile only.
 
-    For different parts the profile at every level bounds the power, and attains it at one level.
+    For two different curves the power is the minimum of profile(c) + e^c rate over the levels c.
     """
     shifted = {"type": "composed", "mechanisms": [laplace(1.0), pure(0.3)]}
     alone, twice = curves((1.0, shifted)).add, curves((0.25, shifted), (0.75, shifted)).add

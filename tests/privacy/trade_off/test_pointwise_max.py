@@ -39,7 +39,10 @@ every = pytest.mark.parametrize("pair", APART + CROSSING)
 
 
 def conjugate(first: AbstractTradeOff, second: AbstractTradeOff, epsilon: float) -> tuple[float, float]:
-    """Return sup of min(power) - e^eps alpha over a grid, refined three times, and the largest possible error."""
+    """Return the largest value of the smaller power minus e^eps alpha, and the largest possible error.
+
+    The maximum is over a grid of rates alpha, refined three times.
+    """
     scores = np.linspace(-8.0, 8.0, 4001, dtype=np.float64)
     last = 0.0
     for _ in range(3):

@@ -38,9 +38,10 @@ def test_delta_of_both_is_the_larger() -> None:
 
 @pytest.mark.parametrize("noise", [0.7, 1.3])
 def test_much_smaller_direction_is_not_evaluated(noise: float) -> None:
-    """Without the record a loss is at most -steps ln(1 - rate).
+    """The direction with the much smaller delta is not evaluated.
 
-    Near that limit, delta is far below that of the other direction, and no contour is narrow.
+    Without the record a loss is at most -steps ln(1 - rate). Near that limit, delta is far below that of the other
+    direction, and no contour is narrow.
     """
     pair = choose.pair(built(dpsgd(noise, 0.01, 1000)))
     top = pair.both.epsilon(1e-5).upper

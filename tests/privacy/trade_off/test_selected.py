@@ -68,9 +68,9 @@ LAWS: tuple[tuple[TrialCounts, Callable[[Fraction], Fraction]], ...] = (
 """Laws of K with rational generating functions phi."""
 
 
-def small_pair(random: Generator) -> list[tuple[Fraction, Fraction]]:
-    """Draw two laws of 2 to 4 outcomes as a list of (P, Q), rational, in the order of falling ratios P/Q."""
-    count = int(random.integers(2, 5))
+def small_pair(random: Generator, most: int = 4) -> list[tuple[Fraction, Fraction]]:
+    """Draw two laws of 2 to `most` outcomes as a list of (P, Q), rational, in the order of falling ratios P/Q."""
+    count = int(random.integers(2, most + 1))
     weights = [[int(each) for each in random.integers(1, 60, count)] for _ in range(2)]
     laws_ = [[Fraction(each, sum(row)) for each in row] for row in weights]
     return sorted(zip(*laws_, strict=True), key=lambda each: -each[0] / each[1])
@@ -107,13 +107,14 @@ def delta_of_order(
 
 
 @pytest.mark.parametrize(("counts", "phi"), LAWS)
+@pytest.mark.parametrize("outcomes", [4, thorough(6)])
 def test_no_score_order_of_small_pairs_exceeds_upper_bound(
-    counts: TrialCounts, phi: Callable[[Fraction], Fraction]
+    counts: TrialCounts, phi: Callable[[Fraction], Fraction], outcomes: int
 ) -> None:
     random = np.random.default_rng(20261127)
     slopes = [Fraction(each) for each in (1.0, 1.25, 2.0, 5.0, 20.0)]
     for _ in range(PAIRS):
-        pair = small_pair(random)
+        pair = small_pair(random, outcomes)
         bound = SelectionBound(curve_of(pair), counts).deltas(np.log([float(each) for each in slopes]))
         for slope, most in zip(slopes, bound.tolist(), strict=True):
             worst = max(delta_of_order(order, phi, slope) for order in itertools.permutations(pair))
@@ -158,6 +159,32 @@ def test_attacks_stay_below_upper_bound_and_above_plain_orders(
         curve = curve_of(small_pair(random))
         below = attacked(nodes_of(curve), nodes_of(curve.reversed()), counts, np.linspace(0.0, 6.0, 60))
         assert (below.profile(epsilons).lower <= SelectionBound(curve, counts).deltas(epsilons)).all()
+
+
+@pytest.mark.parametrize(
+    ("law", "numbers", "phi"),
+    [
+        ("fixed", {"count": 5}, lambda z: z**5),
+        ("geometric", {"mean": 10.0}, lambda z: z / (10 - 9 * z)),
+        ("poisson", {"mean": 6.0}, lambda z: np.exp(6 * (z - 1))),
+    ],
+)
+def test_lower_bound_reaches_the_best_zones_at_every_slope(
+    law: str, numbers: dict[str, float], phi: Callable[[FloatArray], FloatArray]
+) -> None:
+    """A grid search over the zones of an explicit attack on N(0, 1) against N(1, 1), at slopes e^eps from 1 to 200."""
+    found = WorstCase().curves(built(selected(gdp(1.0), law, **numbers))).both
+    lower, upper = (each.ravel() for each in np.meshgrid(np.linspace(-4, 5, 300), np.linspace(-4, 5, 300)))
+    rates, powers = (
+        phi(special.ndtr(move - lower)) - phi(special.ndtr(move - lower) - special.ndtr(move - upper))
+        for move in (0.0, 1.0)
+    )
+    for slope in (1.0, 1.5, 2.0, 4.0, 7.0, 20.0, 200.0):
+        best = int(np.argmax(np.where(lower <= upper, powers - slope * rates, -np.inf)))
+        rate, power = float(rates[best]), float(powers[best])
+        delta = found.profile_at(math.log(slope))
+        assert 0.995 * (power - slope * rate) <= delta.lower <= delta.upper
+        assert 0.997 * power <= found.power_at(rate).lower
 
 
 def quadrature(mu: float, counts: TrialCounts, eps: float, points: int) -> float:
@@ -243,7 +270,10 @@ SMALL_LOSSES = {"type": "skellam", "variance": 1e6, "sensitivity": 1}
     ],
 )
 def test_best_of_fixed_trials_is_no_easier_than_all(base: dict[str, Any], count: int) -> None:
-    """The best is a function of all results. Every number is at most that of the composition."""
+    """The best of a fixed number of runs is no easier to attack than all runs together.
+
+    The best is a function of all results, so every number is at most that of the composition.
+    """
     best = selected(base, "fixed", count=count)
     every = {"type": "repeated", "mechanism": base, "steps": count}
     for delta in (1e-10, 1e-5, 1e-2):

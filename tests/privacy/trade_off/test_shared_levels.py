@@ -60,7 +60,9 @@ def test_both_evaluations_enclose_one_curve(parts: list[dict[str, Any]], weights
 
 
 def run_and_pure() -> MixtureTradeOff:
-    """Return a mixture whose points cost evaluations of a run on contours."""
+    """Return a mixture of a DP-SGD run and a pure DP step, whose points are expensive because the run needs
+    contours.
+    """
     parts = [{"type": "dpsgd", "noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 100}, PURE]
     return MixtureTradeOff([(Fraction(1, 2), pair(built(part)).add) for part in parts])
 
@@ -84,7 +86,7 @@ def test_a_search_that_was_cut_short_narrows_the_point_and_resumes(rate: float) 
 
 
 def test_log_sum_of_zeros_is_minus_infinity() -> None:
-    """A warning would be an error in these tests."""
+    """The logarithm of a sum of zeros is minus infinity, without a warning (which would be an error here)."""
     logs = np.full((2, 3, 2), -np.inf)
     logs[:, 0, 1] = -2.0
     low, high = log_sums(logs)
@@ -107,7 +109,10 @@ def test_edge_lost_in_rounding_is_flat() -> None:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_polygon_with_corners_near_one_is_enclosed(seed: int) -> None:
-    """Against rational arithmetic, in both directions, with many corners whose rates round to the same double."""
+    """Polygons with many corners whose rates round to the same double are enclosed, in both directions.
+
+    The reference is rational arithmetic.
+    """
     rng = np.random.default_rng(seed)
     rest = np.exp(-np.cumsum(rng.uniform(0.05, 1.5, 150)))
     slope = -np.cumsum(rng.uniform(1e-4, 0.02, 151))

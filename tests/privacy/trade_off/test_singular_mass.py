@@ -47,7 +47,10 @@ def test_delta_beyond_finite_losses_is_singular_mass(run: dict[str, Any], mass: 
 @pytest.mark.parametrize("direction", ["add", "remove"])
 @pytest.mark.parametrize(("run", "mass"), RUNS.values(), ids=RUNS)
 def test_power_is_at_least_that_of_singular_mass_test(run: dict[str, Any], mass: float, direction: str) -> None:
-    """The test rejects what only H1 can produce, and a share alpha of the rest: power q + (1 - q) alpha."""
+    """The power at alpha is at least q + (1 - q) alpha, where q is the probability of outcomes that H0 excludes.
+
+    A test that rejects these outcomes, and a share alpha of all others, has this power.
+    """
     points = getattr(discretised(run), direction).points(RATES)
     assert (points.power.lower >= (mass + (1 - mass) * RATES) * (1 - 1e-12)).all()
     assert (points.type_two_error.upper <= (1 - mass) * (1 - RATES) * (1 + 1e-9)).all()
@@ -56,8 +59,8 @@ def test_power_is_at_least_that_of_singular_mass_test(run: dict[str, Any], mass:
 @pytest.mark.parametrize("direction", ["add", "remove"])
 @pytest.mark.parametrize("epsilon", [0.1, 0.5, 3.0])
 def test_delta_far_out_is_singular_mass_without_overflow(epsilon: float, direction: str) -> None:
-    """Losses beyond epsilon have probability below 1e-15 here, and below 1e-300 far out, so delta is the singular
-    mass.
+    """Delta at large epsilons is the singular mass 1e-3, because losses beyond epsilon have a negligible
+    probability.
     """
     curves = discretised(sampled(0.06, gaussian(9.6)), approximate_dp(0.0, 1e-3))
     found = getattr(curves, direction).profile(np.array([epsilon]))

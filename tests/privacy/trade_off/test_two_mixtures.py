@@ -26,7 +26,7 @@ REACH = 12.0
 
 
 class Mixture(NamedTuple):
-    """Centres and weights of normal laws of variance 1."""
+    """Step with a Gaussian mixture: the centres of its normal laws of variance 1, and their weights."""
 
     centres: FloatArray
     weights: FloatArray
@@ -39,7 +39,7 @@ class Mixture(NamedTuple):
 
 
 def laws(step: AbstractStep) -> tuple[Mixture, Mixture]:
-    """Return the laws without and with the record."""
+    """Return the laws of a step without and with the record."""
     part = step.part()
     assert isinstance(part, GaussianMixturePart)
     centres, weights = np.array(part.shifts) / part.noise_multiplier, np.array(part.weights)

@@ -42,7 +42,7 @@ class Step:
         return mp.npdf(y) if self.normal else mp.exp(-abs(y)) / 2
 
     def above(self, t: Any) -> Any:
-        """Return the mass above the point t without the record."""
+        """Return the probability without the record that the outcome exceeds the point t."""
         if self.normal:
             return mp.erfc(t / mp.sqrt(2)) / 2
         return mp.exp(-t) / 2 if t > 0 else 1 - mp.exp(t) / 2
@@ -54,7 +54,7 @@ class Step:
         return 1 - self.rate + self.rate * mp.exp(base)
 
     def threshold(self, ratio: Any) -> Any:
-        """Return the point with this likelihood ratio, or minus or plus infinity if no point has it."""
+        """Return the outcome with this likelihood ratio, or minus or plus infinity if no outcome has it."""
         base = (ratio - 1 + self.rate) / self.rate
         if base <= 0 or (not self.normal and mp.log(base) <= -self.shift):
             return -mp.inf
@@ -72,10 +72,10 @@ class Step:
 
 
 def mean(first: Step, second: Step, level: Any, value: Callable[[Any, Any, Any], Any]) -> Any:
-    """Return the mean without the record of value(ratio of the first step, masses of the second above the remaining
-    level).
+    """Return the mean of `value` over the outcome of the first step without the record.
 
-    Panels are refined near the losses at which those masses begin and end.
+    `value` receives the ratio of the first step and the masses of the second step above the rest of the level. Panels
+    are refined near the losses at which these masses begin and end.
     """
     bends = [first.threshold(mp.exp(level) / second.ratio(y)) for y in (mp.mpf(-1), second.shift + 1)]
     places = {mp.mpf(0), first.shift, -40, first.shift + 40, mp.mpf(0) - 10, first.shift + 10, first.shift / 2}

@@ -96,7 +96,7 @@ def test_one_step_matches_approximate_dp(epsilon: float, delta: float) -> None:
 @pytest.mark.parametrize("parts", PARTS)
 @pytest.mark.parametrize("curve", CURVES)
 def test_points_and_profile_match_definition(curve: AbstractTradeOff, parts: list[tuple[float, int]]) -> None:
-    """Both formulas in many digits, from enclosures of the curve near alpha/(1 - Delta)."""
+    """Powers, errors and deltas of a curve with singular mass match the formulas of its definition in many digits."""
     found = WithSingularMass(curve, SingularMass.of(parts))
     for direction, inner in ((found, curve), (found.reversed(), curve.reversed())):
         points, profile = direction.points(RATES), direction.profile(EPSILONS)

@@ -17,6 +17,7 @@ The gap is of second order in w where the law of L is nearly continuous, and of 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import cached_property
 from typing import Final, final
 
@@ -35,8 +36,18 @@ from service.privacy.trade_off.mixture.shared_levels import SharedLevels
 
 NOISE: Final = 4e-4
 """Shift of the additional Gaussian step, in units of the deviation of the run's loss."""
-STEPS_LEFT: Final = np.concatenate([[0.0], np.geomspace(1e-10, 0.1, 37)])
-"""Distances (nats) of tried lower bounds of epsilon from that beside the noise."""
+WIDTH: Final = 2e-7
+"""Relative width of curves beside the noise that is narrow enough; the noise alone leaves about this gap."""
+NEAREST: Final = 1e-10
+"""Smallest distance of a tried lower bound of epsilon from that beside the noise, over max(1, epsilon)."""
+LARGEST_MISSING: Final = 1e4
+"""Minus ln of a lower bound of delta that is 0."""
+FARTHEST: Final = 0.1
+"""Largest such distance."""
+LONGER: Final = 8.0
+"""Factor from one distance to the next, until a lower bound is proved."""
+BEYOND: Final = 1.05
+"""Factor by which a distance exceeds that at which an interpolated profile is as large as needed."""
 
 
 @final
@@ -66,7 +77,8 @@ class SmoothedAtoms(AbstractTradeOff):
         """Build the curve of a run of steps with listed losses, in the add direction."""
         deviation = math.sqrt(math.fsum(each.count * each.spread**2 for each in summands))
         squared = (NOISE * deviation) ** 2
-        once, twice = (contour_pair(times * squared, summands, accuracy=accuracy)[0] for times in (1, 4))
+        rough = replace(accuracy, straight_width=WIDTH)
+        once, twice = (contour_pair(times * squared, summands, accuracy=rough)[0] for times in (1, 4))
         ranges = [each.loss_range for each in summands]
         lowest, highest = (math.fsum(each[end] for each in ranges) for end in (0, 1))
         error = math.fsum(each.least_loss_error for each in summands)
@@ -122,9 +134,34 @@ class SmoothedAtoms(AbstractTradeOff):
     def _epsilon_formula(self, delta: float) -> Enclosure:
         known = self._once.epsilon(delta)
         upper = max(min(known.upper, self.largest_log_ratio.upper), 0.0)
-        tried = np.maximum(min(known.lower, upper) - STEPS_LEFT * max(1.0, upper), 0.0)
-        above = self._profile_formula(tried).lower >= delta
-        return Enclosure(float(tried[above].max()) if above.any() else 0.0, upper, self.evidence)
+        return Enclosure(self._proved_below(delta, min(known.lower, upper), max(1.0, upper)), upper, self.evidence)
+
+    def _proved_below(self, delta: float, start: float, scale: float) -> float:
+        """Return an epsilon of at most `start` whose delta is proved to be at least `delta`, or 0.
+
+        ln delta(epsilon) falls at about a constant rate over short distances. So a first proof at some distance from
+        `start` gives the distance that is needed, at which a second proof is tried. All distances are in nats.
+        """
+        wanted = math.log(delta)
+        missing = wanted - self._log_lower(start)
+        if missing <= 0:
+            return start
+        distance = min(max(missing, NEAREST * scale), FARTHEST * scale)
+        while distance <= FARTHEST * scale:
+            found = self._log_lower(max(start - distance, 0.0))
+            if found >= wanted:
+                break
+            distance *= LONGER
+        else:
+            return 0.0
+        needed = BEYOND * distance * missing / (found - wanted + missing)
+        nearer = max(start - needed, 0.0)
+        is_proved = needed < distance and self._log_lower(nearer) >= wanted
+        return nearer if is_proved else max(start - distance, 0.0)
+
+    def _log_lower(self, epsilon: float) -> float:
+        lower = float(self._profile_formula(np.array([epsilon])).lower[0])
+        return math.log(lower) if lower > 0 else -LARGEST_MISSING
 
     @override
     def _points_formula(self, alpha: FloatArray) -> CurvePoints:

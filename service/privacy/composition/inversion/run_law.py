@@ -208,7 +208,7 @@ class RunLaw:
     def _levels_of(self, value: float, score: float, *, every: bool) -> tuple[int, ...]:
         last = len(TRUNCATION_DIGITS) - 1
         if not self.is_truncated:
-            return (last, *range(last)) if every else (last,)
+            return (last,)
         wanted = 12 - math.log10(value) if value > 0 else math.inf
         least = min(bisect_left(TRUNCATION_DIGITS, wanted), last)
         return self._level_order(least, math.ceil(min(max(score, _SHARED_SCORE), _FARTHEST_SCORE)), every=every)

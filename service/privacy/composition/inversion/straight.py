@@ -9,7 +9,7 @@ The inversion integrals have the kernels 1/z, 1/(z-1) and 1/(z(z-1)):
 
     I0(c) = (1/2 pi i) int e^{K(z) - z c} dz/z                 = P0(S > c),  or  -P0(S <= c) for theta < 0;
     I1(c) = (1/2 pi i) int e^{K(z) - (z-1) c} dz/(z-1)         = P1(S > c),  or  -P1(S <= c) for theta < 1;
-    ID(c) = (1/2 pi i) int e^{K(z) - (z-1) c} dz/(z(z-1))      = delta(c)  (theta > 1),  delta(c) - 1  (0 < theta < 1),
+    ID(c) = (1/2 pi i) int e^{K(z) - (z-1) c} dz/(z(z-1))      = delta(c)  (theta > 1);  delta(c) - 1  (0 < theta < 1);
                                                                  delta(c) - 1 + e^c  (theta < 0).
 
 The trapezoid sum with nodes t_k = k h is exactly sum_m e^{(theta - p) m T} I(c + m T) with T = 2 pi/h (Poisson). Here p
@@ -19,10 +19,10 @@ at the tilt s has |I_s(x)| <= e^{K(s) - (s - p) x} (Chernoff). The poles between
 The error bound of a sum, the `margin` in `StraightContour.integrals`, is relative to the scale e^{K(theta) - ...}. It
 is the sum of
 
-- the errors of K at the nodes, times the moduli of the terms, and the mass of atoms (`_fixed_error`),
-- the sum over all nodes beyond the last one (`_tail_bound`),
-- the aliases (`_crossing`),
-- the rounding of the terms, of their phases, of the pole terms and of the scale (`_prepare_errors`),
+- the errors of K at the nodes, times the moduli of the terms, and the mass of atoms (`_fixed_error`);
+- the sum over all nodes beyond the last one (`_tail_bound`);
+- the aliases (`_crossing`);
+- the rounding of the terms, of their phases, of the pole terms and of the scale (`_prepare_errors`);
 - the truncated mass of the law, because K is that of the truncated law (`_log_truncated`).
 """
 

@@ -40,6 +40,9 @@ A move to nodes towards 0 would leave almost nothing of such a step.
 _ATOM_CHOICES = 4000
 """Number of candidate spacings for a lattice that contains all atoms of the losses."""
 
+_MANY_DISTANCES = 64
+"""Number of distances of atoms from which on a common lattice is tried before other spacings."""
+
 _SHORT_LOSS = 30.0
 """Nats: a lattice covers all losses up to a smaller bound. A larger bound may be almost never reached."""
 
@@ -250,8 +253,12 @@ def _aligned(atoms: list[Atoms], spacing: float) -> float:
 
     An atom is a loss with a positive probability.
     """
-    distances = {abs(loss - step[0][0]) for step in atoms for loss, _ in step[1:]}
-    sizes = np.array(sorted(distance for distance in distances if distance > spacing))
+    losses = [np.array(step)[:, 0] for step in atoms if step]
+    distances = np.unique(np.concatenate([np.abs(each[1:] - each[0]) for each in losses] or [np.zeros(0)]))
+    sizes = distances[distances > spacing]
+    common = _common_gap(distances)
+    if common > 0:
+        return common / math.ceil(common / spacing) if common > spacing else common * math.floor(spacing / common)
     if len(sizes) == 0:
         short = 2.0 ** (math.floor(math.log2(spacing)) - 20)
         return math.floor(spacing / short) * short
@@ -263,6 +270,18 @@ def _aligned(atoms: list[Atoms], spacing: float) -> float:
     # The last atom of a step, mostly above 0, moves down to a node.
     off = np.maximum(quotients - np.floor(quotients + 1e-9 * (1 + quotients)), 0.0).max(axis=0)
     return float(sizes[-1] / multiples[int(np.argmin(np.where(off < 1e-9, 0.0, off)))])
+
+
+def _common_gap(distances: FloatArray) -> float:
+    """Return the gap of the lattice on which all atoms of all steps lie, or 0 if its multiples do not cover them.
+
+    `distances` are the sorted distances of the atoms from the first atom of each step. Their smallest is the gap.
+    """
+    if len(distances) < _MANY_DISTANCES:
+        return 0.0
+    multiples: FloatArray = distances / distances[0]
+    off: FloatArray = np.abs(multiples - np.rint(multiples))
+    return float(distances[0]) if (off < 1e-9 * multiples).all() else 0.0
 
 
 class CoarseTransform:

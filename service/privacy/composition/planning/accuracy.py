@@ -24,7 +24,7 @@ The gap between the theorems is wider than these widths. Lattices cost seconds e
 """
 
 SMOOTHED_LOSSES: Final = 1e-5
-"""Finest width of lattices for a run of listed losses that is smoothed with a little noise."""
+"""Finest width of lattices for a run of listed losses off a lattice: finer ones cost several times as much."""
 
 SMOOTHED_RESPONSES: Final = 1e-3
 """Finest width of lattices for a run that is smoothed with a little noise.
@@ -60,10 +60,12 @@ class Accuracy:
     """Relative width of enclosures that an engine aims at, `relative_tolerance` > 0.
 
     A width is (upper - lower)/upper of an enclosure. A contour is the path of an inversion integral of the moment
-    generating function. A straight contour is a vertical line, and a deformed contour leaves that line.
+    generating function. A straight contour is a vertical line, and a deformed contour leaves that line. A width up to
+    `straight_width` needs no further straight contours.
     """
 
     relative_tolerance: float = DEFAULT_TOLERANCE
+    straight_width: float = _STRAIGHT
 
     @property
     def straight(self) -> float:
@@ -72,7 +74,7 @@ class Accuracy:
         A contour is the path of an inversion integral. The additional ones are neighbouring contours for points and
         profiles, and laws with less truncated mass for all numbers.
         """
-        return min(_STRAIGHT, self.deformed)
+        return min(self.straight_width, self.deformed)
 
     @property
     def straight_of_many(self) -> float:

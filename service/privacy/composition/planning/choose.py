@@ -10,7 +10,7 @@ from typing import Final, cast
 
 from service.privacy.composition.exact_sums.exact_runs import smoothed_responses_of
 from service.privacy.composition.planning import closed_forms, contour_inversion, engines
-from service.privacy.composition.planning.accuracy import BRACKET
+from service.privacy.composition.planning.accuracy import BRACKET, SMOOTHED_LOSSES
 from service.privacy.composition.planning.brackets import (
     ENGINES_OF_BRACKETS,
     added,
@@ -35,6 +35,7 @@ from service.privacy.mechanisms.abstract import AbstractMechanism, AbstractStep,
 from service.privacy.mechanisms.mixture import Mixture
 from service.privacy.mechanisms.neighbours import ONE_ADDED, Neighbours
 from service.privacy.mechanisms.selected import Selected
+from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.combinators.bracketed import Bracketed
 from service.privacy.trade_off.combinators.easiest import EasiestOf
 from service.privacy.trade_off.combinators.tighter_of import TighterOf
@@ -239,6 +240,7 @@ def _on_lattices(steps: Steps, options: EngineOptions) -> Plan:
 
     For two steps, a closed form serves requests of few numbers.
     """
+    options = options.no_finer_than(SMOOTHED_LOSSES) if contour_inversion.has_many_losses(steps) else options
     known = engines.lattices(steps, options)
     return replace(known, build=partial(_bounded_lattices, known, steps))
 
@@ -284,39 +286,33 @@ def _above(steps: Steps, kind: str, method: str, options: EngineOptions, loose: 
     if method == "auto" and any(step.is_tabulated for step, _ in most):
         known = closed_forms.one_step(most[0][0]) if is_single(most) else _tabulated(most, loose)
         return [*plans, known]
-    return [*plans, engines.lattices(most, loose)]
+    known = engines.lattices(most, loose)
+    return [*plans, replace(known, build=partial(_guaranteed, known, most))]
+
+
+def _guaranteed(known: Plan, steps: Steps) -> TradeOffPair:
+    return contour_inversion.bounded_by_guarantees(known.curves, steps)
 
 
 def _between_theorems(below: Sequence[Plan], above: Sequence[Plan], steps: Steps) -> TradeOffPair:
-    lower, upper = _strongest([plan.curves for plan in below]), _tightest([plan.curves for plan in above])
+    lower, upper = [plan.curves for plan in below], _tightest([plan.curves for plan in above])
     if either_way(steps):
-        add = Bracketed(lower.both, upper.add)
+        attained = _strongest([each.both for each in lower])
+        add = Bracketed(attained, upper.add)
         pairs = [step.curves() for step, _ in steps]
-        remove = add if all(each.add is each.remove for each in pairs) else Bracketed(lower.both, upper.remove)
+        remove = add if all(each.add is each.remove for each in pairs) else Bracketed(attained, upper.remove)
     else:
-        add, remove = Bracketed(lower.add, upper.add), Bracketed(lower.remove, upper.remove)
-    return TradeOffPair(
-        add,
-        remove,
-        upper.source,
-        upper.notes,
-        bracket=sentence(steps),
-    )
+        add = Bracketed(_strongest([each.add for each in lower]), upper.add)
+        remove = Bracketed(_strongest([each.remove for each in lower]), upper.remove)
+    return TradeOffPair(add, remove, upper.source, upper.notes, bracket=sentence(steps))
 
 
-def _strongest(pairs: Sequence[TradeOffPair]) -> TradeOffPair:
-    """Return the curves of the strongest of several attacks, which bound the worst case from below.
+def _strongest(curves: Sequence[AbstractTradeOff]) -> AbstractTradeOff:
+    """Return the curve of the strongest of several attacks at each rate, which bounds the worst case from below.
 
-    At each false positive rate, the curve with the largest power counts.
-
-    Each attack is given by the curves of an attained run.
+    Each curve is that of an attained run.
     """
-    if len(pairs) == 1:
-        return pairs[0]
-    add, remove = (
-        EasiestOf(tuple(curves)) for curves in zip(*((each.add, each.remove) for each in pairs), strict=True)
-    )
-    return replace(pairs[0], add=add, remove=remove)
+    return curves[0] if len(curves) == 1 else EasiestOf(tuple(curves))
 
 
 def _tightest(pairs: Sequence[TradeOffPair]) -> TradeOffPair:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Final
+from typing import Final, Literal
 
 from service.privacy.composition.exact_sums.exact_runs import Responses, smoothed_curve
 from service.privacy.composition.inversion.loss_shape import has_distant_shifts, is_direct
@@ -22,7 +22,7 @@ from service.privacy.composition.planning.accuracy import (
 from service.privacy.composition.planning.options import EngineOptions
 from service.privacy.composition.planning.parts import Counted, contour_parts, shifts_beside
 from service.privacy.composition.planning.plan import Plan
-from service.privacy.composition.planning.sub_runs import with_sub_runs
+from service.privacy.composition.planning.sub_runs import with_guarantees, with_sub_runs
 from service.privacy.limit import WidthLimit
 from service.privacy.mechanisms.abstract import AtomsPart, Steps, TwoPointPart
 from service.privacy.trade_off.abstract import AbstractTradeOff
@@ -46,6 +46,9 @@ MOST_LOSSES: Final = 32
 
 The closed form is evaluated for each of these losses.
 """
+
+MOST_SMOOTHED: Final = 1_024
+"""Maximal number of losses of all steps, some of them rare and large, on contours beside a little noise."""
 
 Lattices = Callable[[Steps, EngineOptions], TradeOffPair]
 
@@ -98,7 +101,7 @@ def _with_limit(
 ) -> TradeOffPair:
     pair = _on_contours(steps, roundings, options, lattices)
     if limit is WidthLimit.SMALL_LOSS:
-        pair = bounded_by_sub_runs(_below_advantages(pair, roundings[-1]), roundings[0])
+        pair = bounded_by_sub_runs(_below_advantages(pair, roundings[-1]), roundings[0], roundings[-1])
     return replace(pair, limit=limit)
 
 
@@ -153,7 +156,17 @@ def listed_beside_a_little_noise(steps: Steps, options: EngineOptions, lattices:
     off_lattice = any(isinstance(part, AtomsPart) and lattice_of(part.law) is None for part in laws)
     if not (are_listed and off_lattice) or sum(count for _, count in steps) == 1:
         return None
-    return Plan(CONTOUR, cost.smoothed(len(steps)), partial(_listed_smoothed, steps, options, lattices))
+    if lattices is not None and has_many_losses(steps):
+        return None
+    losses = sum(part.law.heavy for part in laws if isinstance(part, AtomsPart))
+    return Plan(CONTOUR, cost.listed(losses), partial(_listed_smoothed, steps, options, lattices))
+
+
+def has_many_losses(steps: Steps) -> bool:
+    """Return whether a run has many losses off a lattice, and rare large losses, which make contours long."""
+    laws = [part.law for step, _ in steps if isinstance(part := step.part(), AtomsPart)]
+    are_many = sum(law.heavy for law in laws) > MOST_SMOOTHED
+    return are_many and any(lattice_of(law) is None and not law.is_symmetric for law in laws)
 
 
 def _listed_smoothed(steps: Steps, options: EngineOptions, lattices: Lattices | None) -> TradeOffPair:
@@ -201,7 +214,7 @@ def _inverted(
     inverted = _contour(parts, options.accuracy)
     if lattices is None:
         return inverted
-    return bounded_by_sub_runs(_with_second(inverted, roundings, options, lattices), roundings[0])
+    return bounded_by_sub_runs(_with_second(inverted, roundings, options, lattices), roundings[0], roundings[-1])
 
 
 def _contour(parts: tuple[Counted, ...], accuracy: Accuracy = DEFAULT_ACCURACY) -> TradeOffPair:
@@ -281,21 +294,35 @@ def _note_of_second(first: str, second: str, tolerance: float) -> str:
     return f"{second}: also computed, because the result of {first} was wider than {tolerance:g}. Both enclosures hold."
 
 
-def bounded_by_sub_runs(whole: TradeOffPair, steps: Steps) -> TradeOffPair:
-    """Return the curves `whole` of a run, with lower bounds from sub-runs where enclosures are wide.
+def bounded_by_sub_runs(whole: TradeOffPair, steps: Steps, above: Steps | None = None) -> TradeOffPair:
+    """Return the curves `whole` of a run, with bounds from sub-runs where enclosures are wide.
 
-    A sub-run has some of the steps, and its own closed form or contour. No sub-run is easier to attack than the run.
+    A sub-run has some of the steps, and its own closed form or contour. No sub-run is easier to attack than the run,
+    and the guarantees of sub-runs add up. `steps` reveal no more than those of the run, and `above` no less; by default
+    both are equal.
     """
-    return with_sub_runs(whole, steps, _inexpensive_curves)
+    return with_sub_runs(bounded_by_guarantees(whole, steps if above is None else above), steps, _inexpensive_curves)
 
 
-def _inexpensive_curves(part: Steps) -> TradeOffPair | None:
+def bounded_by_guarantees(whole: TradeOffPair, steps: Steps) -> TradeOffPair:
+    """Return the curves `whole` of a run, with upper bounds from guarantees of sub-runs where enclosures are wide.
+
+    `steps` reveal no less than those of the run.
+    """
+    return with_guarantees(whole, steps, partial(_inexpensive_curves, side=1))
+
+
+def _inexpensive_curves(part: Steps, side: Literal[-1, 1] = -1) -> TradeOffPair | None:
+    """Return the curves of a sub-run in closed form or by contours, or None.
+
+    Parameters are rounded so that the sub-run reveals no more (`side` -1) or no less (`side` 1).
+    """
     if len(part) == 1 and part[0][1] == 1:
         return part[0][0].curves()
     summed = closed_forms.summed(part)
     if summed is not None:
         return summed.curves
-    part = tuple((step.rounded(-1), count) for step, count in part)  # roundings that reveal no more
+    part = tuple((step.rounded(side), count) for step, count in part)
     known = contour_parts(part)
     if known is None:
         return None

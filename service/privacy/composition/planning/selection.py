@@ -17,9 +17,9 @@ METHODS: Final = ("auto", "closed_form", "contour", "discretised")
 """Methods whose answers about one trial are bounds."""
 ENGINES: Final = ("closed_form", "contour", "discretised")
 """Engines of compositions that may bound a fixed number of trials."""
-POINTS: Final = 1_500
-"""Number of points, and of thresholds, of the curve of one trial in each direction."""
-HULL, NUMBER, POINT = 60_000, 800, 3
+POINTS: Final = 750
+"""Number of points, and of thresholds, of the curve of one trial in each direction, on average."""
+HULL, NUMBER, POINT = 5_000, 800, 3
 """Cost of the hulls and attacks of both directions, of a number, and of a point, in microseconds."""
 SOURCE: Final = "the best of K runs: E_Q h(l) with T of one run (upper), three zones of scores (lower)"
 NOTE: Final = "selection: the bounds hold for every score. They read the whole trade-off curve of one trial."
@@ -50,7 +50,7 @@ def selected_plan(mechanism: Selected, method: str, planned: Planned, attacked: 
     composed = None if mechanism.composed is None else _composed(mechanism.composed, planned)
     model = one.cost
     lists = 2 * (2 * LIST_EVALUATIONS * model.evaluate + 2 * POINTS * model.per_point)
-    own = CostModel(model.build + lists + HULL, NUMBER, POINT, one_curve=model.one_curve)
+    own = CostModel(model.build + lists + HULL, NUMBER, POINT, one_curve=model.one_curve, limits_need_curve=True)
     below = attacked(mechanism.mechanism)
     others = [*(() if composed is None else (composed,)), *(below or ())]
     return Plan(

@@ -106,7 +106,7 @@ class AtomParts(TruncatedSummand):
     @property
     @override
     def contour_size(self) -> int:
-        return 1 + self.size // 32  # one complex product for each atom, in matrix products
+        return 1 + sum(law.heavy for law in self.laws) // 32  # one complex product for each atom, in matrix products
 
     @property
     @override

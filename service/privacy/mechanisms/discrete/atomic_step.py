@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 MOST_LISTED = 4_096
 """Largest number of atoms that engines keep. A law of more atoms is nearly continuous."""
+LIGHTEST_LISTED = -160.0
+"""ln of the smallest mass, under either hypothesis, of an atom that engines keep."""
 MOST_ON_CONTOUR = 1 << 15
 """Largest number of atoms of a step on contours."""
 MOST_OFF_LATTICE = 8
@@ -57,10 +59,11 @@ class AtomicStep(ResolvedStep):
     @override
     def loss_atoms(self) -> tuple[tuple[float, float], ...]:
         law = self.atomic_law()
-        if law.size > (MOST_LISTED if lattice_of(law) is not None else MOST_OFF_LATTICE):
+        heavy = np.maximum(law.log_absent, law.log_present) >= LIGHTEST_LISTED
+        if np.count_nonzero(heavy) > (MOST_LISTED if lattice_of(law) is not None else MOST_OFF_LATTICE):
             return ()
         masses = np.exp(law.log_absent)
-        return tuple(zip(law.losses[::-1].tolist(), masses[::-1].tolist(), strict=True))
+        return tuple(zip(law.losses[heavy][::-1].tolist(), masses[heavy][::-1].tolist(), strict=True))
 
     @override
     def loss_law(self) -> LossLaw:

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import ClassVar, final
+from typing import ClassVar, Final, final
 
 import numpy as np
 from typing_extensions import override
@@ -24,6 +24,33 @@ from service.privacy.trade_off.polygon import Corners, PolygonTradeOff
 from service.privacy.trade_off.shifted.laplace import LaplaceTradeOff
 
 
+@final
+@dataclass(frozen=True, slots=True)
+class Tests:
+    """Bounds of several tests that are no stronger than the tests themselves, arrays of shape (n,).
+
+    Attributes
+    ----------
+    rate, error : array
+        Upper bounds of the false positive rates and of the type II errors.
+    rest, power : array
+        Lower bounds of 1 minus the false positive rate, and of the powers.
+    """
+
+    rate: FloatArray
+    rest: FloatArray
+    power: FloatArray
+    error: FloatArray
+
+
+SHARES: Final = (2.0, 0.0, 16.0)
+"""Orders of divergences by which attacks are chosen, minus 1 and times the shift eta."""
+LEAST_SHIFT: Final = 1e-3
+"""Smallest eta to which orders adapt, nats."""
+MOST_FEW: Final = 30
+"""Largest number of steps in which tests with rare outcomes are tried."""
+
+
 class Attacks(ABC):
     """Attacks on a choice with Laplace noise, as tests whose chance of rejection depends on the data.
 
@@ -33,8 +60,8 @@ class Attacks(ABC):
     __slots__ = ()
 
     @abstractmethod
-    def tests(self) -> tuple[FloatArray, FloatArray]:
-        """Return upper bounds of false positive rates and lower bounds of powers, two arrays of one shape."""
+    def tests(self) -> Tests:
+        """Return bounds of all tests that the attacker may choose from."""
 
     @final
     def corners(self) -> Corners:
@@ -44,15 +71,14 @@ class Attacks(ABC):
 
 @lru_cache(maxsize=32)
 def _corners(attacks: Attacks) -> Corners:
-    rates, powers = attacks.tests()
-    useful = (powers > rates) & (rates > 0)
-    rates, powers = rates[useful], powers[useful]
-    if len(rates) == 0:
+    known = attacks.tests()
+    useful = (known.power > known.rate) & (known.rate > 0)
+    if not useful.any():
         rising, falling = np.array([0.0, 1.0]), np.array([1.0, 0.0])
         return Corners(rising, falling, rising, falling)
-    # The complement of a test has the rate 1 - power and the power 1 - rate. Small complements stay exact.
-    columns = (rates, 1 - powers), (1 - rates, powers), (powers, 1 - rates), (1 - powers, rates)
-    rate, rest, power, error = (np.concatenate(column) for column in columns)
+    found = [each[useful] for each in (known.rate, known.rest, known.power, known.error)]
+    # The complement of a test has the rate 1 - power and the power 1 - rate.
+    rate, rest, power, error = (np.concatenate([found[i], found[3 - i]]) for i in range(4))
     order = np.argsort(rate, kind="stable")
     return Corners.hull(rate[order], rest[order], power[order], error[order])
 
@@ -112,32 +138,65 @@ class EnclosedPathStep(PathStep):
     @override
     def attained(self) -> Attained:
         (first, *_) = self._choices(1)
-        return Attained(first[0][0], self.bracket, alone=FewTestsStep(attacks=self.attacks), choices=self._choices)
+        alone = FewTestsStep(attacks=self.attacks)
+        return Attained(first[0][0], self.bracket, alone=alone, choices=self._choices, includes_choices=True)
 
     def _choices(self, count: int) -> tuple[Steps, ...]:
         if len(self.attacks.corners().rate) <= 2:  # no attack beats a guess
             return (((PureDp(epsilon=0.0), count),),)
-        return (((FixedTestStep(attacks=self.attacks), count),),)
+        # Steers only: every order gives an attained test. Few steps reward rare outcomes that tell much.
+        shares = SHARES[:1] if count == 1 else SHARES if count <= MOST_FEW else SHARES[:2]
+        orders = [1 + share / max(float(self.eta), LEAST_SHIFT) for share in shares]
+        return tuple(((FixedTestStep(attacks=self.attacks, order=order), count),) for order in orders)
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FixedTestStep(AtomicStep):
-    """Outcome (a bit) of the attack with the largest gap between power and rate, as a step of a composition."""
+    """Outcome (a bit) of one attack, as a step of a composition: one pair of data sets in every step.
+
+    Attributes
+    ----------
+    attacks : Attacks
+        Attacks from which one is taken.
+    order : float
+        The attack that is taken has the largest Renyi divergence of this order, at least 1, between both laws of the
+        bit.
+    """
 
     type: ClassVar[str] = "report_noisy_max"
     attacks: Attacks
+    order: float
 
     @override
     def atomic_law(self) -> AtomicLaw:
         corners = self.attacks.corners()
-        best = int(np.argmax(corners.power - corners.rate))
-        rate, power = float(corners.rate[best]), float(corners.power[best])
-        absent, present = (np.log([number, 1 - number]) for number in (rate, power))
+        inner = slice(1, -1)
+        absent, present = (
+            np.stack([_logs(first[inner], second[inner]), _logs(second[inner], first[inner])])
+            for first, second in ((corners.rate, corners.rest), (corners.power, corners.error))
+        )
         losses = present - absent
+        best = int(np.argmax(_divergence(absent, losses, self.order)))
+        absent, present, losses = absent[:, best], present[:, best], losses[:, best]
         return AtomicLaw(losses, losses[:-1] - losses[1:], absent, present, 4 * FUNCTION_ERROR, 4 * FUNCTION_ERROR)
 
     @property
     @override
     def theorem(self) -> str:
         return "one fixed attack"
+
+
+def _logs(number: FloatArray, rest: FloatArray) -> FloatArray:
+    """Return ln of numbers in (0, 1), of which `rest` is the complement; the smaller of both is exact."""
+    return np.where(number <= 0.5, np.log(number), np.log1p(-np.minimum(rest, 0.5)))
+
+
+def _divergence(log_absent: FloatArray, losses: FloatArray, order: float) -> FloatArray:
+    """Return about the Renyi divergence of H1 from H0 for several pairs of laws; shape (n,).
+
+    `log_absent` and `losses`, shape (outcomes, n), are ln of the masses under H0 and the losses; `order` is at least 1.
+    """
+    if order == 1:
+        return np.asarray((np.exp(log_absent + losses) * losses).sum(axis=0))
+    return np.asarray(np.logaddexp.reduce(log_absent + order * losses, axis=0) / (order - 1))

@@ -6,13 +6,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Annotated, ClassVar, Literal, final
 
-import numpy as np
 from typing_extensions import override
 
 from service.privacy.errors import OutOfDomain
 from service.privacy.mechanisms.abstract import AbstractStep, DescribedStep
-from service.privacy.mechanisms.discrete.few_attacks import Attacks, EnclosedPathStep
-from service.privacy.mechanisms.discrete.piecewise_exponential import laplace_density, laplace_distribution
+from service.privacy.mechanisms.discrete.few_attacks import EnclosedPathStep
+from service.privacy.mechanisms.discrete.noisy_max_attacks import NoisyMaxAttacks
 from service.privacy.mechanisms.discrete.sampled_choice import sampled_choice
 from service.privacy.mechanisms.discrete.selection import SCORES_MOVE_LITTLE, TightPathStep
 from service.privacy.mechanisms.domain import EPSILON, SCORE_SCALE, SCORE_SENSITIVITY, check_fields
@@ -20,7 +19,6 @@ from service.privacy.mechanisms.exponential import Exponential
 from service.privacy.mechanisms.groups import between
 from service.privacy.mechanisms.neighbours import REPLACE, Neighbours
 from service.privacy.mechanisms.pure_dp import PureDp
-from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import rounded
 
 SOURCE = "Ding et al. 2021 (permute and flip is report noisy max with exponential noise); path lemma"
@@ -29,10 +27,6 @@ ENCLOSED = (
     "same guarantee for single outcomes (path lemma)."
 )
 Noise = Literal["gumbel", "exponential", "laplace"]
-GROUPS = ((1, 1), (1, 2), (2, 1), (2, 2), (2, 3), (3, 2))
-"""Numbers of raised and of other candidates in the attacks on Laplace noise."""
-GAPS_PER_SHIFT, FARTHEST_GAP = 6, 6.0
-"""Gaps of scores for each shift eta, and the largest gap in units of the scale."""
 
 
 def largest_shift(change: Fraction, scale: Fraction, *, monotone: bool, neighbours: Neighbours, kind: str) -> Fraction:
@@ -156,39 +150,3 @@ class PermuteAndFlip(DescribedStep):
     @override
     def sampled_under(self, rate: float, neighbours: Neighbours) -> AbstractStep | None:
         return sampled_choice(self, rate, neighbours)
-
-
-@final
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NoisyMaxAttacks(Attacks):
-    """Attacks on report noisy max with Laplace noise of scale 1.
-
-    Notes
-    -----
-    k candidates have equal scores, and m others scores that are lower by g. The record raises the gap by `eta`. The
-    test is "one of the k candidates", with the probability P(max of k + g > max of m).
-    """
-
-    eta: float
-
-    @override
-    def tests(self) -> tuple[FloatArray, FloatArray]:
-        if not 1e-9 < self.eta < 100:
-            return np.zeros(0), np.zeros(0)
-        step = self.eta / GAPS_PER_SHIFT
-        first = -max(int((self.eta + FARTHEST_GAP) / step), 1)
-        last = min(-first, first + 8 * GAPS_PER_SHIFT + 60)
-        found: list[tuple[float, float]] = []
-        for raised, others in GROUPS:
-            chances = [_chance(raised, others, step * k) for k in range(first, last + GAPS_PER_SHIFT + 1)]
-            for (low, low_error), (high, high_error) in zip(chances, chances[GAPS_PER_SHIFT:], strict=False):
-                found.append((low + low_error, high - high_error))
-        table = np.array(found)
-        return table[:, 0], table[:, 1]
-
-
-def _chance(raised: int, others: int, gap: float) -> tuple[float, float]:
-    """Return P(max of `raised` Laplace variables + gap > max of `others` Laplace variables), and its rounding error."""
-    above = laplace_distribution(1.0, gap).power(raised - 1).times(laplace_density(1.0, gap))
-    value, error = above.times(laplace_distribution(1.0, 0.0).power(others)).integral()
-    return raised * value, raised * error

@@ -22,6 +22,8 @@ FAINT, PLAIN = 1e-15, 0.9
 """Range of delta in which most attacks are searched."""
 FEW, MANY = 60, 250
 """Numbers of log slopes over the whole range, and in this range."""
+NEAR_ONE = 48
+"""Number of log slopes below this range, where the upper bound is near 1, and attacks may be much weaker."""
 
 
 def selected_curve(
@@ -66,7 +68,7 @@ def dominating(curve: AbstractTradeOff) -> AbstractTradeOff:
 
 
 def _attained_nodes(curve: AbstractTradeOff, bound: SelectionBound) -> Nodes:
-    """Return points of the attained side of `curve`: those of `bound` if it has read this curve."""
+    """Return points of `curve`, or of its attained lower bound; those that `bound` has of this curve are used again."""
     return bound.grid if curve is bound.curve else nodes_of(curve.attained if isinstance(curve, Bracketed) else curve)
 
 
@@ -75,4 +77,6 @@ def _slopes(epsilons: FloatArray, deltas: FloatArray) -> FloatArray:
     middle = np.flatnonzero((deltas - deltas[-1] > FAINT) & (deltas < PLAIN))
     first, last = (int(middle[0]), int(middle[-1])) if middle.size else (0, 0)
     chosen: list[FloatArray] = [np.linspace(0, len(epsilons) - 1, FEW), np.linspace(first, last, MANY)]
-    return epsilons[np.unique(np.concatenate(chosen).astype(int))]
+    near_one: FloatArray = np.linspace(0.0, float(epsilons[first]), NEAR_ONE)
+    found: FloatArray = epsilons[np.concatenate(chosen).astype(int)]
+    return np.unique(np.concatenate((found, near_one)))

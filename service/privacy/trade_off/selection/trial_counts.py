@@ -87,7 +87,7 @@ class TrialCounts(ABC):
 @final
 @dataclass(frozen=True)
 class NegativeBinomialCounts(TrialCounts):
-    """Negative binomial law, truncated to K >= 1, with mean `mean` > 1 and shape s.
+    """Negative binomial law, truncated to K >= 1, with mean `mean` > 1, shape s and a parameter g in (0, 1).
 
     phi(z) = ((1 - (1-g) z)^-s - 1)/(g^-s - 1), and ln(1 - (1-g) z)/ln g for s = 0. The mean is
     ((1-g)/g) s/(1 - g^s), which falls from infinity to 1 as g rises from 0 to 1. Shape 1 is the geometric law.
@@ -98,7 +98,7 @@ class NegativeBinomialCounts(TrialCounts):
 
     @cached_property
     def _minus_log_g(self) -> float:
-        """The t = -ln g > 0 at which the mean is right, within a few units of rounding."""
+        """Value t = -ln g > 0 of the parameter g at which the law has its mean, within a few units of rounding."""
         if self.shape == 1:
             return math.log(self.mean)
         from scipy.optimize import brentq
@@ -113,7 +113,10 @@ class NegativeBinomialCounts(TrialCounts):
 
     @cached_property
     def _log_scale(self) -> float:
-        """ln of s/(g^-s - 1), and of 1/(-ln g) for s = 0: phi'(z) is (1-g) times this, times (1-(1-g)z)^(-s-1)."""
+        """ln of a = s/(g^-s - 1), or of a = 1/(-ln g) for s = 0, with the shape s and the parameter g.
+
+        The generating function phi of the number of trials has phi'(z) = (1 - g) a (1 - (1 - g) z)^(-s - 1).
+        """
         t, s = self._minus_log_g, self.shape
         if s == 0:
             return -math.log(t)
@@ -126,7 +129,7 @@ class NegativeBinomialCounts(TrialCounts):
         return -math.expm1(-self._minus_log_g)  # 1 - g
 
     def _log_base(self, rest: FloatArray) -> FloatArray:
-        """Return ln(1 - (1-g) z) = ln(g + (1-g) rest)."""
+        """Return ln(1 - (1-g) z) = ln(g + (1-g) rest) for the parameter g and `rest` = 1 - z."""
         return np.log(math.exp(-self._minus_log_g) + self._share * rest)
 
     @property

@@ -53,9 +53,9 @@ def one_step(eta: float, x: FloatArray) -> FloatArray:
 
 
 def searched(etas: tuple[float, ...], x: FloatArray) -> FloatArray:
-    """Return delta at each x for steps in this order, the last one by its closed form.
+    """Return delta at each epsilon of `x` for exponential steps of the ranges `etas` in this order, by a search.
 
-    Only the shifts of a list are tried, so the result is a lower bound of delta.
+    The last step has a closed form. Only the shifts of a list are tried, so the result is a lower bound of delta.
     """
     if len(etas) == 1:
         return one_step(etas[0], x)
@@ -83,7 +83,10 @@ def test_adaptive_optimum_matches_known_values() -> None:
 
 @pytest.mark.parametrize("etas", [(1.0, 1.0), (0.05, 0.05), (6.0, 6.0), (0.5, 2.0), (2.0, 0.5), (0.25, 0.5, 1.0)])
 def test_enclosure_contains_nested_search(etas: tuple[float, ...]) -> None:
-    """Any list of shifts is a strategy; steps in increasing order give the largest delta found."""
+    """The enclosure of delta contains the result of a nested search over the shifts of all steps.
+
+    Any list of shifts is a strategy. Steps of increasing range give the largest delta found.
+    """
     total = sum(etas)
     x = total * np.array([-0.4, 0.0, 0.15, 0.4, 0.7])
     curve = ExponentialRunTradeOff(tuple((eta, etas.count(eta)) for eta in sorted(set(etas))), 1e-9)
@@ -96,7 +99,7 @@ def test_enclosure_contains_nested_search(etas: tuple[float, ...]) -> None:
 
 
 def test_two_steps_match_closed_form() -> None:
-    """delta(x) of two equal steps is (1 - 2 e^{(x - eta)/2}/cosh(eta/4) + e^{x - eta})/(1 - e^-eta).
+    """delta(x) of two equal steps of the range eta is (1 - 2 e^{(x - eta)/2}/cosh(eta/4) + e^{x - eta})/(1 - e^-eta).
 
     The first step has the shift eta/2, the best one for these x.
     """
@@ -111,7 +114,10 @@ def test_two_steps_match_closed_form() -> None:
 
 @pytest.mark.parametrize(("eta", "steps"), [(1e-200, 3), (1e-3, 2), (1.0, 5), (8.0, 3), (700.0, 2)])
 def test_profile_near_largest_loss_is_a_product(eta: float, steps: int) -> None:
-    """Every step must take its larger loss, and shifts are equal by concavity of ln(1 - e^-a)."""
+    """Near the largest loss every step must have its larger loss, so delta is a product over the steps.
+
+    The best shifts are equal, because ln(1 - e^-a) is concave.
+    """
     curve = ExponentialRunTradeOff(((eta, steps),), 1e-9)
     away = eta * np.array([1e-6, 0.01, 0.4, 0.99])
     logs = (steps + 1) * np.log(-np.expm1(-away / (steps + 1))) - steps * math.log(-math.expm1(-eta))
@@ -131,7 +137,10 @@ def test_profile_near_largest_loss_is_a_product(eta: float, steps: int) -> None:
 
 
 def strategy(generator: np.random.Generator, etas: tuple[float, ...]) -> list[tuple[float, float]]:
-    """Return (loss, H1-mass) of every outcome of a strategy with random choices, including the order of steps."""
+    """Return (loss, H1-mass) of every outcome of a random strategy against exponential steps of the ranges `etas`.
+
+    The strategy draws the order of the steps, and the shift of each step after every earlier outcome.
+    """
     if not etas:
         return [(0.0, 1.0)]
     at = int(generator.integers(len(etas)))
@@ -273,7 +282,9 @@ def test_hundred_steps_have_narrow_profile(epsilon: float, widest: float) -> Non
 
 
 def test_mixed_with_other_steps_exponential_run_comes_last() -> None:
-    """The oracle is the expectation, over the loss of a Gaussian step, of the profile at the remaining threshold."""
+    """A Gaussian step before an exponential run gives the mean of the run's profile over the loss of the
+    Gaussian step.
+    """
     spec = composed(exponential(0.5, 3), {"type": "gaussian", "noise_multiplier": 1.0})
     served = curves(spec, relative_tolerance=1e-4)
     assert served.bracket is None

@@ -1,4 +1,7 @@
-"""Exponential mechanism against its definition, against two outcomes at their worst shift, and at 800 digits."""
+"""Exponential mechanism against its definition, and against pairs of outcomes at the shift with the largest power.
+
+Extreme parameters are compared at 800 digits.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,7 @@ def largest(reading: Callable[[mpf], mpf], low: mpf, high: mpf) -> mpf:
 def two_outcomes(eta: mpf, shift: mpf, e: mpf) -> mpf:
     """Return delta at epsilon = `e` of two outcomes with the losses `shift` and `shift - eta`.
 
-    delta is the sum of (P1 - e^epsilon P0)_+ over both outcomes.
+    delta is the sum of (P1 - e^epsilon P0)_+ over both outcomes, with their probabilities P0 and P1 under H0 and H1.
     """
     first = (1 - mpmath.exp(shift - eta)) / (mpmath.exp(shift) - mpmath.exp(shift - eta))
     masses = ((first, shift), (1 - first, shift - eta))
@@ -70,7 +73,7 @@ def test_profile_is_that_of_worst_two_outcome_shift(eta: float) -> None:
 
 @pytest.mark.parametrize("eta", [0.3, 1.0, 4.0, 20.0])
 def test_power_is_conjugate_of_profile(eta: float) -> None:
-    """The law is power(alpha) = min over epsilon of delta(epsilon) + e^epsilon alpha."""
+    """The power at each rate alpha is the minimum over epsilon of delta(epsilon) + e^epsilon alpha, in 40 digits."""
     rates = np.array([1e-9, 0.02, 0.5, 0.9])
     power = ExponentialTradeOff(eta).power(rates)
     with mpmath.workdps(40):
@@ -86,7 +89,7 @@ def test_power_is_conjugate_of_profile(eta: float) -> None:
 
 @pytest.mark.parametrize("epsilon", [0.5, 2.0, 6.0])
 def test_random_exponential_mechanism_has_at_most_this_power(epsilon: float) -> None:
-    """Scores of neighbours differ by at most Delta = 1. The best tests order outcomes by likelihood ratio."""
+    """No random exponential mechanism, whose scores change by at most Delta = 1, has more power than the curve."""
     generator = np.random.default_rng(7)
     curve = ExponentialTradeOff(epsilon)
     for outcomes in (2, 3, 40):
@@ -141,7 +144,10 @@ def test_epsilons_match_400_digits_at_any_range(eta: float) -> None:
 
 @pytest.mark.parametrize("eta", [1e-9, 0.2, 1.0, 7.0, 40.0])
 def test_global_gdp_mu_touches_at_equal_errors(eta: float) -> None:
-    """mu(x) = G(x + eta) - G(x), with G = Phi^-1 of the logistic CDF, is largest at x = -eta/2."""
+    """The smallest mu that holds for the whole curve is the largest value of G(x + eta) - G(x), at x = -eta/2.
+
+    G is the normal quantile of the logistic distribution function, and eta the range of the loss.
+    """
     known = ExponentialTradeOff(eta).global_gdp_mu
 
     def normal_score(x: mpf) -> mpf:

@@ -65,7 +65,10 @@ def test_intervals_contain_reference_values(row: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("name", ["C1-gamma-0.1", "S1-gamma-0.1", "L1-gamma-0.1", "G1-gamma-0.1"])
 def test_intervals_are_as_narrow_as_sampling_allows(name: str) -> None:
-    """The width is at most four standard errors: those of both bounds of the power, and of the rate times the slope."""
+    """The width of an interval is at most four standard errors.
+
+    An interval of the power has two errors: that of the power, and that of the rate times the slope of the curve.
+    """
     row = next(row for row in COMPOSED if row["id"] == name)
     pair, truth = pair_of(json.dumps(row["inputs"]["mechanism"])), number(row["value"])
     answer, slope = read_composed(pair, row), pair.add.points(np.array([0.1])).log_slope
@@ -89,7 +92,10 @@ def test_intervals_are_as_narrow_as_sampling_allows(name: str) -> None:
     ids=lambda spec: spec["type"],
 )
 def test_intervals_of_single_steps_contain_exact_values(spec: dict[str, Any]) -> None:
-    """Includes atoms, singular mass and no loss at all. Each interval misses with probability at most 1e-3."""
+    """Intervals of single steps contain the exact values, each with a miss rate of at most 1e-3.
+
+    Some steps have atoms, singular mass (outcomes that one hypothesis excludes) or no loss at all.
+    """
     pair, exact = pair_of(json.dumps(spec)), choose.pair(built(spec), "closed_form")
     for direction in ("add", "remove", "both"):
         ours, truth = getattr(pair, direction), getattr(exact, direction)
@@ -137,7 +143,10 @@ def test_coverage_sweep_has_every_question() -> None:
 
 @pytest.mark.parametrize("atoms", [0, 4], ids=["smooth", "atoms"])
 def test_bands_hold_simultaneously(atoms: int) -> None:
-    """Uniform numbers, also rounded down to quarters: both bounds are checked at every rank."""
+    """Bands miss the distribution function at some rank no more often than promised.
+
+    The samples are uniform numbers, and uniform numbers rounded down to multiples of 1/`atoms`.
+    """
     failure, samples, seeds = 0.2, 300, 500
     band = DistributionBand.of(samples, failure)
     random, missed = np.random.default_rng(1), 0
@@ -174,7 +183,10 @@ def test_bands_are_valid_for_any_count_beyond_a_threshold() -> None:
 
 
 def test_band_profiles_match_integrals_of_tails() -> None:
-    """E (1 - e^{t - X})_+ for a law on three points, one of them infinite, with some mass missing."""
+    """Profiles of bands match E (1 - e^{t - X})_+ at the level t for a law of X on three points.
+
+    One of the points is infinite, and some mass is missing.
+    """
     points, tails = np.array([math.inf, 1.5, -0.5]), np.array([0.1, 0.4, 0.8])
     at = np.array([-9.0, -0.5, 0.3, 1.5, 4.0])
     masses = np.diff(tails, prepend=0.0)
@@ -184,7 +196,7 @@ def test_band_profiles_match_integrals_of_tails() -> None:
 
 @pytest.mark.parametrize(("narrow", "cells"), [(1, 700), (3, 4000), (4000, 4000)])
 def test_fft_convolution_error_is_within_bound(narrow: int, cells: int) -> None:
-    """The oracle sums products of doubles, exact to 1e-16 per cell. Laws with spikes are included."""
+    """Convolutions by Fourier transforms are within their bound of direct sums, which are exact to 1e-16 per cell."""
     random = np.random.default_rng(narrow)
     laws = [random.dirichlet(np.ones(size), 2) for size in (narrow, cells)]
     one, other = (DrawnLaw(0.0, 1.0, law, np.zeros(2), 0.0, np.zeros(2)) for law in laws)
@@ -265,7 +277,9 @@ def test_cost_rises_with_steps_and_samples() -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_losses_with_underflowing_squares_are_drawn(seed: int) -> None:
-    """The width of the law is found, and the draws give nearly trivial bounds."""
+    """Losses so small that their squares underflow are drawn: their width is found, and the bounds are
+    nearly trivial.
+    """
     random = np.random.default_rng(seed)
     rate, noise = 10 ** random.uniform(-300, -155), 10 ** random.uniform(-0.5, 15)
     options = EngineOptions(samples=1_000)
@@ -327,7 +341,10 @@ def test_sums_of_two_point_losses_are_binomial() -> None:
 
 
 def test_draws_pass_kolmogorov_smirnov() -> None:
-    """Kolmogorov-Smirnov test against the exact law of one sampled Gaussian step and of a Gaussian run."""
+    """Draws of the loss pass a Kolmogorov-Smirnov test against its exact law.
+
+    The runs are one sampled Gaussian step, and several Gaussian steps.
+    """
     law = sampled_gaussian_loss(1.0, 0.2)
     draws = Draws(ComposedLoss(((law, 1),)), 20_000, 3)
     distribution: Any = law.distribution  # Types of scipy allow one argument; kstest passes an array.
@@ -346,7 +363,10 @@ def test_binomial_intervals_match_clopper_pearson() -> None:
 
 
 def test_order_statistic_ranks_have_coverage() -> None:
-    """The mass above the k-th largest of n is Beta(k, n - k + 1). The ranks are the first that reach their side."""
+    """The ranks whose order statistics bound a quantile are the first ones with the promised coverage.
+
+    The mass above the k-th largest of n draws has the law Beta(k, n - k + 1).
+    """
     samples, failure = 1000, 0.01
     for rate in (1e-4, 0.01, 0.3, 0.999):
         k = int(BinomialIntervals(samples, failure).rank_reaching(np.array([rate]))[0])
@@ -359,7 +379,10 @@ def test_order_statistic_ranks_have_coverage() -> None:
 
 
 def test_bounds_of_means_attain_their_error_budget() -> None:
-    """`samples` times kl(mean, bound) is ln(1/failure) for both bounds. Without hits the bound is 1 - failure^(1/n)."""
+    """A bound b of a mean m of n samples uses exactly its failure probability: n kl(m, b) = ln(1/failure).
+
+    kl is the relative entropy of two Bernoulli laws. If all samples are 0, the upper bound is 1 - failure^(1/n).
+    """
     samples, failure = 5000, 1e-3
     means = np.array([0.0, 1e-4, 0.2, 0.9, 1.0])
     above, below = mean_above(means, samples, failure), mean_below(means, samples, failure)

@@ -35,10 +35,13 @@ def curve(noise: float, steps: int) -> AbstractTradeOff:
 
 
 class Exact:
-    """Tails of the loss e (2 V - N) of N Laplace steps in many digits, by truncated powers.
+    """Tails of the loss of N Laplace steps in many digits, by truncated powers.
 
-    With X the law of one step on [0, 1], P0(j inner parts > x) = 2^-j sum_i (-1)^i C(j, i) e^{-e i} Q(j, e (x - i)_+).
-    Q is the regularised gamma function. The terms alternate and are much larger than their sum.
+    The loss is e (2 V - N), where e is the largest loss of a step and V the sum of N numbers in [0, 1], one for each
+    step. Under H0 the number of a step is 0 with probability 1/2, 1 with probability e^-e/2, or in between with the
+    density (e/2) e^{-e x}. The probability that j given steps are in between and that the sum of their numbers exceeds
+    x is 2^-j sum_i (-1)^i C(j, i) e^{-e i} Q(j, e (x - i)_+), with binomial coefficients C and the regularised gamma
+    function Q. The terms alternate and are much larger than their sum.
     """
 
     def __init__(self, noise: float, steps: int) -> None:
@@ -46,9 +49,9 @@ class Exact:
         self._powers = [mpmath.exp(-self.e * k) for k in range(steps + 1)]
 
     def null_tail(self, v: mpf, *, closed: bool = False) -> mpf:
-        """Return P0(V > v), or P0(V >= v) if `closed`.
+        """Return P0(V > v), or P0(V >= v) if `closed`, where the loss of the N steps is e (2 V - N).
 
-        The loss of N steps is e (2 V - N).
+        e is the largest loss of a step.
         """
         total, gammas = mpf(0), self._gammas(v)
         for k in range(self.steps + 1):
@@ -80,7 +83,7 @@ class Exact:
         return found
 
     def point(self, v: mpf, *, closed: bool = False) -> tuple[mpf, mpf, mpf, mpf]:
-        """Return alpha, power, 1 - alpha and type II error of the test V > v, or V >= v if `closed`."""
+        """Return alpha, power, 1 - alpha and type II error of the test that rejects if V > v, or V >= v if `closed`."""
         alpha, error = self.null_tail(v, closed=closed), self.null_tail(self.steps - v, closed=not closed)
         return alpha, 1 - error, 1 - alpha, error
 
@@ -157,7 +160,10 @@ def test_profile_and_epsilon_match_exact_sums(noise: float, steps: int, share: f
 
 
 def test_two_steps_match_integration() -> None:
-    """P0(L1 + L2 > c) of two losses by integration over the first, which shares no formula with sums over uniforms."""
+    """P0(L1 + L2 > c) for the losses of two Laplace steps agrees with an integral over the first loss.
+
+    The integral shares no formula with the sums over uniform numbers.
+    """
     noise, c = 1.7, 0.4
     with mpmath.workdps(25):
         e = 1 / mpf(noise)
@@ -177,9 +183,9 @@ def test_two_steps_match_integration() -> None:
 def test_profile_in_last_cell_matches_closed_form(noise: float, steps: int, width: float) -> None:
     """Delta far below the smallest double matches a closed form near the largest loss.
 
-    The loss of N steps is e (2 V - N) with the largest loss e of a step. With N - V = u < 1, V has the density sum_j
-    C(N, j) e^j u^{j-1}/(j-1)! and a point mass at u = 0, both times 2^-N. The factor for H0 is e^{-e (N - u)}, and that
-    for H1 is e^{-e u}.
+    The loss of N steps is e (2 V - N), with the largest loss e of a step and a sum V of N numbers in [0, 1]. With N - V
+    = u < 1, V has the density sum_j C(N, j) e^j u^{j-1}/(j-1)! and a point mass at u = 0, both times 2^-N. The factor
+    for H0 is e^{-e (N - u)}, and that for H1 is e^{-e u}.
     """
     found = curve(noise, steps)
     with mpmath.workdps(60):

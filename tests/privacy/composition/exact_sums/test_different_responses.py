@@ -110,7 +110,9 @@ def test_points_on_and_beside_vertices_match_exact_sums(kinds: list[Kind]) -> No
 
 
 def test_twenty_four_kinds_lie_between_equal_runs() -> None:
-    """24 nearly equal kinds lie between runs of equal steps."""
+    """The run of 24 nearly equal kinds of steps lies between runs of equal steps of the smallest and the largest
+    epsilon.
+    """
     curve = curve_of([(0.1 + 1e-9 * i, 1) for i in range(24)])
     least, most = curve_of([(0.1, 24)]), curve_of([(0.1 + 23e-9, 24)])
     for rate in (1e-9, 1e-3, 0.4, 0.9):
@@ -166,9 +168,9 @@ def test_halves_split_evenly_and_limits_are_enforced() -> None:
 
 @pytest.mark.parametrize("kinds", [[(0.37, 5), (0.12, 3)], [(0.0045, 20)], [(0.48, 16)]], ids=str)
 def test_rates_below_smallest_normal_double_are_enclosed(kinds: list[Kind]) -> None:
-    """At such rates alpha the power is e^m alpha, with the largest loss m.
+    """Powers are enclosed at rates alpha so small that the power is e^m alpha, with the largest loss m.
 
-    Shares of a test underflow and ratios overflow.
+    There the probabilities that a randomised test adds underflow, and ratios overflow.
     """
     rates = np.array([5e-324, 1e-310, 3e-308])
     power = curve_of(kinds).points(rates).power
@@ -180,7 +182,10 @@ def test_rates_below_smallest_normal_double_are_enclosed(kinds: list[Kind]) -> N
 
 @pytest.mark.parametrize("seed", range(4))
 def test_losses_that_coincide_up_to_rounding_are_enclosed(seed: int) -> None:
-    """The oracle is a sum over integers, at rates between and at vertices, on both sides of 1/2."""
+    """Runs whose losses are multiples of one unit match a sum over integers.
+
+    Their losses coincide up to rounding. Rates lie on vertices of the curve and between them, on both sides of 1/2.
+    """
     random = np.random.default_rng(seed)
     unit = float(10 ** random.uniform(-2.5, -0.5))
     multiples = random.integers(1, 30, size=int(random.integers(8, 25))).tolist()

@@ -74,7 +74,10 @@ def test_points_match_sums_over_all_losses(steps: int, epsilon: float) -> None:
 
 @pytest.mark.parametrize(("steps", "epsilon"), RUNS)
 def test_points_on_and_beside_vertices_match_exact_sums(steps: int, epsilon: float) -> None:
-    """Both bounds are checked where rounding does not determine the segment."""
+    """Powers, errors and slopes match exact sums at the vertices of the curve and at the neighbouring doubles.
+
+    There rounding decides on which side of a vertex a rate lies.
+    """
     curve, truth = EqualResponses(steps, epsilon), exact(steps, epsilon)
     with mpmath.workdps(digits(epsilon)):
         vertices = [float(alpha) for alpha, _ in truth.vertices[:: max(1, steps // 8)]]
@@ -108,7 +111,10 @@ def test_profile_and_epsilon_match_exact_sums(steps: int, epsilon: float) -> Non
 
 
 def test_optimal_composition_matches_published_theorem() -> None:
-    """Kairouz, Oh, Viswanath 2015, Theorem 3.3: delta at (k - 2 i) eps as a sum over binomial coefficients."""
+    """delta of k steps of pure eps-DP at the epsilons (k - 2 i) eps is a sum over binomial coefficients.
+
+    This is Theorem 3.3 of Kairouz, Oh and Viswanath 2015.
+    """
     k, eps = 30, 0.1
     curve = EqualResponses(k, eps)
     for i in range(k // 2 + 1):
@@ -128,7 +134,10 @@ def test_optimal_composition_matches_published_theorem() -> None:
 
 @pytest.mark.parametrize(("steps", "epsilon"), [(10**5, 0.004), (10**6, 1e-3)])
 def test_long_runs_match_regularised_incomplete_betas(steps: int, epsilon: float) -> None:
-    """Tails at thresholds by the incomplete beta function in ball arithmetic; delta by its two tails."""
+    """Tails and delta of long runs match the incomplete beta function, computed in ball arithmetic.
+
+    delta is a combination of two tails.
+    """
     curve, law = EqualResponses(steps, epsilon), BinomialTails(steps, -epsilon)
     with ctx.workprec(300):
         eps = arb(epsilon)
@@ -163,7 +172,7 @@ def assert_ball_inside(truth: arb, found: Enclosure, width: float) -> None:
 
 
 def test_largest_loss_limits_power_and_delta() -> None:
-    """The power of N steps is at most e^(N eps) alpha, and delta is zero from N eps on."""
+    """The power of N steps of pure eps-DP is at most e^(N eps) alpha, and delta is zero from N eps on."""
     curve = EqualResponses(2, 1.0)
     assert curve.power_at(1e-30).upper <= math.exp(2) * 1e-30 * (1 + 1e-12)
     assert curve.largest_log_ratio == Enclosure.point(2.0)

@@ -81,7 +81,7 @@ def test_smoothed_runs_match_sums_over_all_losses(seed: int) -> None:
 
 
 def test_smoothed_runs_match_many_digits() -> None:
-    """The oracle sums over all atoms of the loss, without code of the service."""
+    """Smoothed runs match sums over all values of the loss in many digits, without code of the service."""
     kinds = [(0.3, 1), (0.37, 2), (0.11, 1), (0.9, 1), (0.023, 1), (1.7, 1)]
     curve = SmoothedResponses(tuple(kinds))
     points = curve.points(np.array(RATES))
@@ -141,7 +141,7 @@ def test_smoothed_runs_agree_with_lattice() -> None:
 
 
 def test_enclosures_have_relative_width_1e_6() -> None:
-    """The space is 25 to 250 parts of moderate size."""
+    """Enclosures of runs with 25 to 250 parts of moderate size have a relative width of at most 1e-6."""
     random = np.random.default_rng(1)
     epsilons = np.exp(random.uniform(math.log(0.003), 0, int(random.integers(25, 250))))
     curve = SmoothedResponses(tuple((float(epsilon), 1) for epsilon in epsilons))
@@ -167,9 +167,10 @@ def test_curve_is_its_own_inverse() -> None:
 
 
 def test_effect_of_noise_is_at_most_its_density() -> None:
-    """Gaussian noise of mu = tau raises (e^u - 1)_+ by at most tau e^{tau^2/8} phi(u/tau - tau/2).
+    """Gaussian noise added to the loss u raises the mean of (e^u - 1)_+ by at most tau e^{tau^2/8} phi(u/tau - tau/2).
 
-    phi is the density of N(0, 1). The lower bounds of smoothed runs rest on this inequality.
+    The noise is that of a tau-GDP step, and phi is the density of N(0, 1). The lower bounds of smoothed runs rest on
+    this inequality.
     """
     with mpmath.workdps(500):
         for tau in (mpf("1e-4"), mpf("0.01"), mpf(1), mpf(5)):
@@ -212,7 +213,10 @@ LARGE: list[list[Kind]] = [
 
 @pytest.mark.parametrize("kinds", LARGE, ids=str)
 def test_losses_with_negligible_deviation_are_enclosed(kinds: list[Kind]) -> None:
-    """Few large parts: the deviation of the tilted loss is far below the rounding of its mean."""
+    """Runs of few steps with large losses are enclosed.
+
+    The deviation of their tilted loss is far below the rounding of its mean.
+    """
     curve, rates = pair(built(spec_of(kinds)), "contour").add, [1e-300, 0.3, 1 - 2.0**-53]
     assert curve.method == "contour"
     points, most = curve.points(np.array(rates)), curve.largest_log_ratio.lower
@@ -236,7 +240,10 @@ def test_losses_with_negligible_deviation_are_enclosed(kinds: list[Kind]) -> Non
 
 @pytest.mark.parametrize("kinds", [[(1e6, 900), (1.0, 100)], [(1e6, 100), (9e5, 100), (3e5, 1)]], ids=str)
 def test_runs_without_contour_lie_between_part_and_sum(kinds: list[Kind]) -> None:
-    """Numbers without a contour lie between those of a part of the run and the sum of all losses."""
+    """Numbers of runs with losses too large for a contour lie between two limits.
+
+    The limits are those of a part of the run, and the sum of all losses.
+    """
     curve, part = SmoothedResponses(tuple(kinds)), EqualResponses(kinds[0][1], kinds[0][0])
     rates = np.array([1e-300, 0.3, 1 - 1e-12])
     points, others = curve.points(rates), part.points(rates)

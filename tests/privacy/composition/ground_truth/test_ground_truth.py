@@ -60,7 +60,7 @@ def sampled_mixture(noise: Fraction, rate: Fraction) -> ExactMixture:
 
 
 def exact_pair(row: dict[str, Any], digits: int) -> TradeOffPair:
-    """Return the curves for a row's parameters as the printed decimal fractions."""
+    """Return the curves of a reference row, whose printed parameters are taken as exact decimal fractions."""
     given = row["inputs"]
     noise, rate, steps = Fraction(given["sigma"]), Fraction(given["p"]), int(given["N"])
     if rate == 1:
@@ -188,8 +188,9 @@ def test_profile_beyond_largest_loss_is_exact() -> None:
     crossed([(1.0, 0.1, 30), (1.2, 0.4, 8), (3.0, 0.01, 5000), (2.0, 0.9, 40)], [3.0, 9.0, 20.0], [False, True]),
 )
 def test_coarse_quadrature_is_wide_and_valid(run: tuple[float, float, int], nats: float, reflected: bool) -> None:
-    """The bounds of truncation, aliasing and quadrature must hold where they are large, for every position of the
-    contour.
+    """Coarse quadratures, whose error bounds are large, enclose the values of a fine quadrature.
+
+    The errors are those of truncation, aliasing and quadrature, for contours on both sides of the poles.
     """
     exact = GroundTruthRun(Fraction(0), ((sampled_mixture(Fraction(run[0]), Fraction(run[1])), run[2]),))
     guide = exact.guide()
@@ -329,7 +330,9 @@ def test_small_type_two_errors_keep_their_digits() -> None:
 
 
 def test_decimal_enclosures_contain_second_computation() -> None:
-    """A small part of the comparison of `make bench`."""
+    """Decimal enclosures contain a second computation in more digits: a small part of the comparison of
+    `make bench`.
+    """
     kinds = {"one sampled step": 4, "Gaussian steps": 2, "runs": 1}
     found = list(checked(kinds, 4, seed=2026))
     assert {one.kind for one in found} == set(kinds) < set(KINDS)

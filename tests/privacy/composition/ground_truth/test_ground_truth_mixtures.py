@@ -111,8 +111,9 @@ def test_strips_are_valid_between_cells(mixture: ExactMixture) -> None:
 @pytest.mark.parametrize("name", ["groups", "never silent", "mirrored"])
 @pytest.mark.parametrize("reflected", [False, True])
 def test_coarse_quadrature_is_wide_and_valid(name: str, reflected: bool) -> None:
-    """The bounds of truncation, aliasing and quadrature must hold where they are large, for every position of the
-    contour.
+    """Coarse quadratures, whose error bounds are large, enclose the values of a fine quadrature.
+
+    The errors are those of truncation, aliasing and quadrature, for contours on both sides of the poles.
     """
     exact = GroundTruthRun(Fraction(0), ((MIXTURES[name], 25),))
     guide = exact.guide()
@@ -244,7 +245,7 @@ def test_more_digits_lie_inside_fewer_and_inside_certified_enclosure(
 
 @pytest.mark.parametrize("kind", ["replaced", "group", "without", "with"])
 def test_random_runs_agree_with_certified_enclosure(kind: str) -> None:
-    """A small part of the comparison of `make bench`, on runs that reveal something and not everything."""
+    """Ground truth of random mixtures meets the certified enclosure: a small part of the comparison of `make bench`."""
     random = np.random.default_rng(len(kind))
     noise, rate = 10 ** random.uniform(0.0, 1.0), 10 ** random.uniform(-2.5, -0.7)
     records = 1 if kind == "replaced" else int(random.integers(2, 9))
@@ -290,7 +291,9 @@ def _with_replacement(noise: float, steps: int) -> DpSgd:
 
 
 def test_double_hits_are_evaluated_by_contour() -> None:
-    """Ten records drawn with replacement at little noise. Ball arithmetic gives epsilon = 14.686211798790896."""
+    """A run that draws ten records with replacement at little noise has epsilon = 14.686211798790896 (ball
+    arithmetic).
+    """
     curve = pair(_with_replacement(0.8, 10_000), "contour").add
     epsilon = curve.epsilon(1e-5)
     assert epsilon.lower <= 14.686211798790898

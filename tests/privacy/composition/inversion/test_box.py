@@ -51,7 +51,7 @@ def test_engines_agree_on_random_cases(case: RandomCase) -> None:
 
 @pytest.mark.parametrize("case", RELAXED, ids=lambda case: case.family)
 def test_relaxed_answers_agree_with_second_opinions(case: RelaxedCase) -> None:
-    """Second opinions are simulated attacks, other engines and the parts of a mixture.
+    """Answers against relaxed adversaries agree with simulated attacks, other engines, or the parts of a mixture.
 
     The worst case never has less power.
     """

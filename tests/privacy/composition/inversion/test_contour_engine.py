@@ -240,9 +240,9 @@ def _gaussian_and_sampled_profiles(mu: float, sigma: float, rate: float, eps: fl
     ],
 )
 def test_gaussian_and_sampled_step_match_integral(mu: float, sigma: float, rate: float) -> None:
-    """Rates p near 1, where ln w is near ln(1 - p), and noise so small that the far mass of H1 matters.
+    """Delta of a Gaussian step and a sampled one matches an integral, for rates p near 1 and for little noise.
 
-    w is the likelihood ratio of a step.
+    The log-likelihood ratio is close to ln(1 - p) there, and far outcomes matter under H1.
     """
     pair = contour_pair(mu * mu, [SampledGaussianSteps(sigma, rate, 1)])
     with ctx.workprec(130):
@@ -264,7 +264,10 @@ def _random_runs(seed: int, count: int) -> list[tuple[float, float, int]]:
 
 @pytest.mark.parametrize("run", _random_runs(20261121, 8))
 def test_quantities_of_random_runs_are_consistent(run: tuple[float, float, int]) -> None:
-    """Weak duality and the mirror law relate numbers from different contours, truncations and directions."""
+    """Powers and deltas keep power(alpha) <= delta(eps) + e^eps alpha, and both directions have the same curve.
+
+    The numbers come from different contours, truncations and directions.
+    """
     rng = np.random.default_rng(run[2])
     alphas, epsilons = 10 ** rng.uniform(-12, -0.4, 3), 10 ** rng.uniform(-6, 1, 3)
     add, remove = contour_pair(0.0, [SampledGaussianSteps(*run)])
@@ -284,7 +287,7 @@ def test_quantities_of_random_runs_are_consistent(run: tuple[float, float, int])
 
 @pytest.mark.parametrize("run", [*RUNS[:3], *_random_runs(20261127, 2), *map(thorough, _random_runs(20261127, 6)[2:])])
 def test_bounds_from_inverse_direction_hold(run: tuple[float, float, int]) -> None:
-    """Bounds of one direction from contours of the other are at least the bounds from its own contours."""
+    """Upper bounds of delta and epsilon that come from contours of the opposite direction are valid."""
     rng = np.random.default_rng(run[2])
     for epsilon in 10 ** rng.uniform(-3, 1.2, 2):
         add, _ = contour_pair(0.0, [SampledGaussianSteps(*run)])
@@ -355,7 +358,10 @@ def test_width_does_not_grow_with_steps(steps: int) -> None:
 
 @pytest.mark.parametrize("eps", [10.0, 30.0, 40.0])
 def test_far_tails_keep_their_digits(eps: float) -> None:
-    """Delta down to 1e-137 for benchmark case C1, and down to 1e-400 for C5 in logarithms."""
+    """Logarithms of delta keep six digits for deltas down to 1e-137 and to 1e-400.
+
+    The runs are the cases C1 and C5 of the benchmarks.
+    """
     add, _ = contour_pair(0.0, [SampledGaussianSteps(1.0, 0.01, 1000)])
     bounds = add.profile(np.array([eps]))
     assert bounds.log_lower is not None
@@ -396,7 +402,11 @@ def test_every_quantity_is_answered_at_range_limits(run: tuple[float, float, int
 
 @pytest.mark.parametrize("noise", [0.2, 0.3, 0.5])
 def test_revealing_run_finds_epsilon_on_first_contour(noise: float) -> None:
-    """The alias terms of one pole overflow. Sums without error bounds agree with sums that have error bounds."""
+    """Epsilon of a run that reveals nearly everything is found on its first contour.
+
+    There the alias terms (copies of the integral at distant thresholds) of one pole overflow. Sums without error bounds
+    still lie within those with error bounds.
+    """
     add, remove = contour_pair(0.0, (SampledGaussianSteps(noise, 0.1, 5000),))
     for curve in (add, remove):
         grid = curve.contours.tilt_grid(80.0)

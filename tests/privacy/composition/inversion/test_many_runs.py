@@ -48,7 +48,7 @@ def frequent(random: Generator) -> SampledGaussianSteps:
 
 
 def rare(random: Generator) -> SampledGaussianSteps:
-    """Draw a run of sampled steps, of which a tenth to five use the record, in expectation."""
+    """Draw a run in which the record is expected to be sampled in 0.1 to 5 steps."""
     count = int(log_uniform(random, 60, 1e4))
     return SampledGaussianSteps(log_uniform(random, 0.8, 6), log_uniform(random, 0.1, 5) / count, count)
 
@@ -65,7 +65,7 @@ def random_queries(random: Generator) -> tuple[Known, ...]:
 
 
 def schedule(random: Generator) -> tuple[Summand, ...]:
-    """Draw two to four phases, in which a tenth of a step to many steps use the record."""
+    """Draw two to four phases, in which the record is expected to be sampled in 0.1 step or in more."""
     number = int(random.integers(2, 5))
     first = rare(random) if random.random() < 0.5 else frequent(random)
     noises = [first.noise_multiplier * log_uniform(random, 0.5, 2) for _ in range(number)]
@@ -75,7 +75,7 @@ def schedule(random: Generator) -> tuple[Summand, ...]:
 
 
 def mixtures(neighbours: Neighbours) -> Callable[[Generator], tuple[Summand, ...]]:
-    """Return a function that draws rarely and often sampled steps between these neighbours."""
+    """Return a function that draws a run of mixture steps for these neighbours, sampled rarely or often."""
 
     def draw(random: Generator) -> tuple[Summand, ...]:
         one = rare(random) if random.random() < 0.7 else frequent(random)
@@ -167,7 +167,10 @@ def test_most_rare_runs_are_evaluated_beside_frequent_ones(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", [1, *(thorough(seed) for seed in range(2, 8))])
 def test_runs_of_any_parameters_are_evaluated_or_skipped(seed: int) -> None:
-    """Noise and rates cover the range of doubles, where the variance of a loss underflows."""
+    """A batch evaluates or skips runs of any parameters, and enclosures overlap those of runs evaluated alone.
+
+    Noise and rates cover the range of doubles, where the variance of a loss underflows.
+    """
     random = np.random.default_rng(seed)
     steps = [
         SampledGaussianSteps(
@@ -190,7 +193,7 @@ def test_most_training_runs_are_evaluated_in_batch() -> None:
 
 
 def test_runs_with_equal_noise_and_rate_share_tables() -> None:
-    """Runs differ in the number of steps only. They share one table, and similar thresholds share a contour."""
+    """Runs that differ in the number of steps only share one table, and similar thresholds share a contour."""
     steps = [replace(C1, count=number) for number in (200, 1000, 5000, 40_000)]
     asked = (Known(False, "epsilon", 1e-5), Known(False, "power", 1e-3), Known(True, "epsilon", 1e-5))
     for each, step in zip(together(steps, [asked] * 4), steps, strict=True):

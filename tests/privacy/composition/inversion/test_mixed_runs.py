@@ -43,7 +43,7 @@ def composed_of(*parts: dict[str, Any]) -> Any:
 
 
 def gaussian_profile(mu: Any, epsilon: Any) -> Any:
-    """Return delta of a Gaussian shift mu."""
+    """Return delta at `epsilon` of N(0, 1) against N(mu, 1)."""
     return mpmath.ncdf(mu / 2 - epsilon / mu) - mpmath.exp(epsilon) * mpmath.ncdf(-mu / 2 - epsilon / mu)
 
 
@@ -65,9 +65,10 @@ def atoms(steps: list[tuple[float, int]]) -> list[tuple[Any, Any]]:
     [(1.0, [(1.0, 1)], 0.0), (30.0, [(0.1, 12)], 1e-5), (0.4, [(5.0, 2), (0.3, 3)], 1e-12), (4.0, [(0.01, 30)], 0.5)],
 )
 def test_gaussian_and_two_point_steps_match_sum(noise: float, steps: list[tuple[float, int]], delta: float) -> None:
-    """delta(eps) = D + (1 - D) sum q_j delta_gauss(eps - a_j), for eps of either sign.
+    """A Gaussian step beside steps with few losses: delta(eps) = D + (1 - D) sum q_j delta_gauss(eps - a_j), for all
+    eps.
 
-    D is the mass of infinite losses, and q_j that of the finite loss a_j.
+    D is the mass of infinite losses, q_j that of the finite loss a_j, and delta_gauss the profile of the Gaussian step.
     """
     parts = [repeated(pure(epsilon), count) if count > 1 else pure(epsilon) for epsilon, count in steps]
     found = curves(gaussian(noise), *parts, *([approximate(0.0, delta)] if delta else []))
@@ -83,7 +84,11 @@ def test_gaussian_and_two_point_steps_match_sum(noise: float, steps: list[tuple[
 
 
 def test_steep_laplace_and_gaussian_step_match_quadrature() -> None:
-    """delta(eps) is the mean under H1 of delta_gauss(eps - L), by quadrature, with the loss L of the Laplace step."""
+    """A Laplace step of small noise beside a Gaussian step matches a quadrature.
+
+    delta(eps) is the mean under H1 of delta_gauss(eps - L), with the loss L of the Laplace step and the profile
+    delta_gauss of the Gaussian step.
+    """
     scale, rate, mu = 0.3, 0.2, mpf(1) / 2
     found = curves(gaussian(2.0), sampled(rate, laplace(scale)))
     with mpmath.workdps(30):
@@ -105,7 +110,10 @@ def test_steep_laplace_and_gaussian_step_match_quadrature() -> None:
 
 @pytest.mark.parametrize("steps", [[(1.0, 1)], [(0.2, 9), (1.3, 2)]])
 def test_laplace_and_two_point_steps_match_enumeration(steps: list[tuple[float, int]]) -> None:
-    """The oracle shifts thresholds of the closed form by all losses of the two-point steps."""
+    """Laplace steps beside two-point steps match a sum over all losses of the two-point steps.
+
+    Each loss shifts the thresholds of the closed form of the Laplace step.
+    """
     scale = 2.0
     found = curves(laplace(scale), *(repeated(pure(epsilon), count) for epsilon, count in steps))
     e = 1 / mpf(scale)
@@ -140,7 +148,10 @@ def test_laplace_and_two_point_steps_match_enumeration(steps: list[tuple[float, 
 
 
 def test_atoms_with_weak_step_agree_with_lattice() -> None:
-    """A sampled Gaussian step with little spread makes contours long, and the atoms make the law a staircase."""
+    """Contours agree with lattices for a run of Laplace and two-point steps beside a weak sampled Gaussian step.
+
+    The weak step makes contours long, and the atoms make the distribution function of the loss a staircase.
+    """
     weak = dpsgd(9.6, 0.0017, 44)
     found = curves(repeated(laplace(23.7), 36), repeated(pure(0.139), 45), weak, method="contour")
     other = curves(repeated(laplace(23.7), 36), repeated(pure(0.139), 45), weak, method="discretised")
@@ -159,7 +170,10 @@ def answer(point: MixedPoint, method: str = "auto", tolerance: float = 1e-6) -> 
 
 
 def test_most_mixed_runs_are_narrow() -> None:
-    """A seeded part of the sweep of the benchmarks."""
+    """At least 80 % of the answers to random mixed runs have a relative width of at most 1e-6.
+
+    The runs are a part of those that the sweeps of the benchmarks measure.
+    """
     widths = [answer(point).relative_width() for point in RANDOM]
     assert sum(width <= 1e-6 for width in widths) >= 0.8 * len(widths), sorted(widths)
 
@@ -178,7 +192,7 @@ def test_contours_agree_with_lattices(point: MixedPoint) -> None:
 
 @pytest.mark.parametrize("point", [one for one in RANDOM if is_inexpensive(one)][:4], ids=str)
 def test_directions_are_dual(point: MixedPoint) -> None:
-    """delta_add(eps) = 1 - e^eps + e^eps delta_remove(-eps)."""
+    """Both directions of a mixed run keep delta_add(eps) = 1 - e^eps + e^eps delta_remove(-eps)."""
     found = pair(point.mechanism, "auto", options=LOOSE)
     for epsilon in (-1.5, 0.2):
         one, other = found.add.profile_at(epsilon), found.remove.profile_at(-epsilon)

@@ -50,7 +50,10 @@ def _moment(sigma: float, rate: float, z: mpmath.mpc) -> mpmath.mpc:
 
 @pytest.mark.parametrize("tilt", [6.0, 0.3, -2.0])
 def test_shared_sums_enclose_direct_integrals(tilt: float) -> None:
-    """The log-moment function of parts with different noise and rate, its values on a contour, and the majorants."""
+    """Shared sums of parts with different noise and rate enclose direct integrals.
+
+    They give the log-moment function, its values on a contour, and the majorants of the integrand.
+    """
     parts = ((0.8, 0.2, 1), (0.9, 0.003, 2), (1.0, 0.03, 1), (1.2, 1e-4, 3))
     steps = tuple(SampledGaussianSteps(*part) for part in parts)
     summand = TruncatedSampledGaussian(steps, 0.3, 80.0)
@@ -75,7 +78,7 @@ def test_shared_sums_enclose_direct_integrals(tilt: float) -> None:
 
 @pytest.mark.parametrize("remove", [False, True])
 def test_equal_steps_in_many_parts_match_one_part(remove: bool) -> None:
-    """Steps in parts whose rates differ by one rounding have the enclosure of the same number of steps in one part."""
+    """320 steps in eight parts, whose rates differ by rounding only, match 320 steps in one part."""
     generator = random.Random(3)
     for _ in range(3):
         sigma, rate = generator.uniform(0.6, 3.0), 10 ** generator.uniform(-2, -0.5)
@@ -117,8 +120,9 @@ def test_schedule_lies_between_extreme_runs_with_shared_work(form: str, what: st
 
 
 def test_published_schedule_matches_coarse_schedule() -> None:
-    """Noise rises from 1.05 by 0.001 per step, in 100 steps. With five steps each at their middle noise, epsilon is
-    0.5568.
+    """Noise rises from 1.05 by 0.001 per step, in 100 steps: epsilon agrees with that of a coarse schedule, 0.5568.
+
+    In the coarse schedule, five steps each have their middle noise.
     """
     steps = tuple(SampledGaussianSteps(1.05 + 0.001 * i, 0.01, 1) for i in range(100))
     middle = tuple(SampledGaussianSteps(1.05 + 0.001 * (5 * i + 2), 0.01, 5) for i in range(20))

@@ -1,4 +1,4 @@
-"""Numbers in common ranges share a contour, and no answer depends on earlier requests."""
+"""Numbers of one run at similar thresholds share an inversion contour, and no answer depends on earlier requests."""
 
 from __future__ import annotations
 

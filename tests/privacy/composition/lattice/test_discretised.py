@@ -79,7 +79,7 @@ def _dp_profile(c: mpf, epsilon: mpf, delta: mpf) -> mpf:
 
 
 def _profile(spec: dict[str, Any], c: mpf) -> mpf:
-    """Return delta(c) of one step in the add direction, from its definition."""
+    """Return delta at the epsilon `c` of one step in the add direction, from the definition of each kind of step."""
     kind = spec["type"]
     if kind == "poisson_sampled":
         rate = mpf(spec["sample_rate"])
@@ -93,9 +93,10 @@ def _profile(spec: dict[str, Any], c: mpf) -> mpf:
 
 
 def _law_sums(law: LatticeLaw, step: float, thresholds: list[mpf]) -> list[tuple[mpf, mpf, mpf]]:
-    """Return the sums D, G and H of a lattice law from their definitions in `LatticeNodes`, at each threshold.
+    """Return sums D, G and H of a lattice law at each threshold c, as `LatticeNodes` defines them.
 
-    The losses are exact multiples of `step`.
+    They are means under H0 with the likelihood ratio w: D of (w - e^c)_+, G of (e^c - w)_+, and H of min(w, e^c). D and
+    G include the mass of infinite losses. The losses are exact multiples of `step`.
     """
     losses = [mpf(law.offset) + (law.first + i) * mpf(step) for i in range(len(law.masses))]
     atoms = [(mpmath.exp(loss), mpf(float(mass))) for loss, mass in zip(losses, law.masses, strict=True) if mass > 0]
@@ -369,7 +370,10 @@ def test_step_that_reveals_everything_has_full_power() -> None:
 
 @pytest.mark.parametrize("rest", [2.0**-53, 1e-15, 1e-12])
 def test_step_that_reveals_almost_everything_is_enclosed(rest: float) -> None:
-    """The law of the step may have no mass left after rounding."""
+    """A composition is enclosed if one step reveals everything except with probability `rest`.
+
+    After rounding, the law of that step may have no finite losses left.
+    """
     for other in (pure_dp(20.0), laplace(1.0)):
         curve = discretised(composed(approximate_dp(0.4, 1 - rest), repeated(other, 2))).add
         delta = curve.profile_at(0.5)
@@ -437,8 +441,9 @@ def test_epsilon_far_from_typical_losses_matches_convolution() -> None:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_inexpensive_upper_bounds_exceed_searched_values(seed: int) -> None:
-    """The bounds are Markov's inequality for the upper law, and the profile on the first lattice, in both
-    directions.
+    """Two inexpensive upper bounds of epsilon are at least the searched value, in both directions.
+
+    They are Markov's inequality for the upper lattice law, and the profile on the first lattice.
     """
     chosen = random.Random(seed)
     step = sampled(chosen.uniform(0.05, 0.9), laplace(chosen.uniform(0.5, 5.0)))
@@ -467,7 +472,9 @@ def test_profile_at_both_bounds_of_epsilon_encloses_delta(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_transform_powers_are_within_error_bound(seed: int) -> None:
-    """The composed masses of a lattice law against direct convolution of the same tilted masses."""
+    """The composed masses of a lattice law agree with a direct convolution of the same tilted masses, within their
+    bound.
+    """
     chosen = random.Random(seed)
     step, count = 2.0**-6, chosen.randint(2, 40)
     curve = pair(built(sampled(0.3, laplace(1.0)))).add
@@ -490,7 +497,7 @@ def test_transform_powers_are_within_error_bound(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_initial_epsilon_bound_holds_for_any_number_of_steps(seed: int) -> None:
-    """The bound holds or does not exist, for any number of steps of any kind."""
+    """The first upper bound of epsilon is either valid or infinite, from one step to 10^18 steps."""
     random = np.random.default_rng(seed)
     tells = 10.0 ** -random.uniform(1, 12)
     parts = [built(approximate_dp(random.uniform(0.1, 2.0), tells)), built(laplace(random.uniform(1.0, 9.0)))]

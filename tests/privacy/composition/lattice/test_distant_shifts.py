@@ -38,7 +38,10 @@ def _epsilon(run: AbstractMechanism, method: str = "auto") -> Enclosure:
 @pytest.mark.parametrize("steps", [1, thorough(2)])
 @pytest.mark.parametrize("seed", range(2))
 def test_lattices_agree_with_closed_forms_for_distant_shifts(seed: int, steps: int) -> None:
-    """A lattice counts losses beyond the range of doubles as revealing everything."""
+    """Lattices agree with closed forms for shifts that are many standard deviations apart.
+
+    A lattice counts losses beyond the range of doubles as revealing everything.
+    """
     run = _batches(seed, steps)
     exact, found = _epsilon(run), _epsilon(run, "discretised")
     assert exact.relative_width() < 1e-6
@@ -48,7 +51,10 @@ def test_lattices_agree_with_closed_forms_for_distant_shifts(seed: int, steps: i
 
 @pytest.mark.parametrize("seed", range(2))
 def test_two_point_step_beside_one_step_has_closed_form(seed: int) -> None:
-    """The loss is that of the step, shifted by at most the loss of the other step."""
+    """A step with the losses +-epsilon beside a step with distant shifts has a narrow enclosure.
+
+    It raises epsilon by at most its own epsilon, and never lowers it.
+    """
     run, epsilon = _batches(seed, 1), 1.0
     alone, beside = _epsilon(run), _epsilon(Composed(mechanisms=(run, PureDp(epsilon=epsilon))))
     assert beside.relative_width() < 1e-6
@@ -58,7 +64,10 @@ def test_two_point_step_beside_one_step_has_closed_form(seed: int) -> None:
 
 @pytest.mark.parametrize("steps", [1, thorough(3)])
 def test_few_steps_beside_others_are_narrow_within_work_allowance(steps: int) -> None:
-    """Lattices come first if no short contour exists, and the run reveals no less than its part."""
+    """Lattices serve a run whose contours are all long, within its work allowance, to a relative width of 1 %.
+
+    The run reveals no less than the part of it that was computed alone.
+    """
     run = _batches(0, steps)
     found = _epsilon(Composed(mechanisms=(Gdp(mu=1.0), run, PureDp(epsilon=1.0))))
     assert found.relative_width() < 1e-2

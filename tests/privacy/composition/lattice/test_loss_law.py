@@ -117,9 +117,9 @@ def test_generating_function_matches_thirty_digits(law: LossLaw, mean: Mean) -> 
 
 @every_step
 def test_both_hypotheses_have_mass_one(name: str) -> None:
-    """E0 e^{0 L} = E0 e^{1 L} = 1, up to cancellation in the sum for losses of this size.
+    """E0 e^{sL} is 1 for s = 0 and for s = 1, up to rounding, because the laws of both hypotheses have mass one.
 
-    L is the loss.
+    L is the loss of the step.
     """
     law = law_of(name)
     found = law.generating(np.array([0.0, 1.0]))
@@ -138,7 +138,10 @@ def test_derivatives_at_zero_and_one_are_cumulants(name: str) -> None:
 
 @every_step
 def test_cumulants_are_taylor_coefficients(name: str) -> None:
-    """K(s) = sum_k kappa_k s^k/k! around both hypotheses, compared with its value at a small tilt."""
+    """The cumulants kappa_k are the Taylor coefficients of K(s) = sum_k kappa_k s^k/k! around both hypotheses.
+
+    K is the log-moment function of the loss, compared with its value at a small tilt s.
+    """
     law = law_of(name)
     for hypothesis in (0, 1):
         cumulants = law.cumulants(hypothesis)
@@ -149,7 +152,7 @@ def test_cumulants_are_taylor_coefficients(name: str) -> None:
 
 
 def test_cumulants_of_two_points_match_bernoulli_polynomials() -> None:
-    """L = eps (2B - 1) with B Bernoulli. Its cumulants are polynomials in the success probability."""
+    """The cumulants of a loss L = eps (2B - 1) with B Bernoulli are polynomials in its success probability."""
     eps = 1.2
     chances: tuple[tuple[Hypothesis, float], ...] = ((0, 1 / (1 + math.exp(eps))), (1, 1 / (1 + math.exp(-eps))))
     for hypothesis, q in chances:
@@ -174,7 +177,7 @@ def test_gaussian_losses_are_normal() -> None:
 
 
 def test_laplace_moments_match_closed_form() -> None:
-    """E0 e^{sL} = e^{-s mu}/2 + e^{(s - 1) mu}/2 + e^{-mu/2} sinh((s - 1/2) mu)/(2 (s - 1/2)).
+    """Moments of a Laplace step are E0 e^{sL} = e^{-s mu}/2 + e^{(s-1) mu}/2 + e^{-mu/2} sinh(r mu)/(2 r), r = s - 1/2.
 
     L is the loss of Laplace noise of scale 1 at the distance mu.
     """
@@ -192,7 +195,7 @@ def test_laplace_moments_match_closed_form() -> None:
 def test_distributions_lie_on_exact_curve(name: str) -> None:
     """P1(L > c) is the power at rate P0(L > c), and P1(L > c) - e^c P0(L > c) is the profile at c.
 
-    L is the loss.
+    L is the loss of a step, and c a threshold.
     """
     law, step = law_of(name), built(STEPS[name])
     assert isinstance(step, AbstractStep)
@@ -219,9 +222,10 @@ def test_extreme_losses_match_the_curve(name: str) -> None:
 
 
 def test_clt_mu_of_sampled_steps_matches_formula() -> None:
-    """chi^2 = p^2 (e^{mu^2} - 1) for a Gaussian base, p^2 (2 e^mu + e^{-2 mu} - 3)/3 for a Laplace base.
+    """The chi-square divergence chi^2 of a sampled step matches its formula.
 
-    The sampling rate is p, and mu is 1 over the noise multiplier.
+    It is p^2 (e^{mu^2} - 1) for Gaussian noise and p^2 (2 e^mu + e^{-2 mu} - 3)/3 for Laplace noise, with the sampling
+    rate p and mu = 1/noise multiplier.
     """
     for sigma, rate in ((1.0, 0.01), (0.5, 0.3), (0.1, 1e-3), (30.0, 1e-6)):
         expected = rate**2 * math.expm1(1 / sigma**2)
@@ -268,7 +272,10 @@ def test_approximate_dp_has_singular_mass_on_both_sides() -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_distributions_rise_from_zero_to_one(seed: int) -> None:
-    """Parameters cover their whole ranges, in both directions, without overflow."""
+    """Distribution functions of a loss rise from 0 to 1 without overflow, in both directions.
+
+    Parameters are drawn from their whole ranges.
+    """
     generator = np.random.default_rng([20261123, seed])
     size, rate = 10.0 ** generator.uniform(-6, 6), 10.0 ** generator.uniform(-12, -0.01)
     laws = (
@@ -302,7 +309,7 @@ def test_mixture_distribution_matches_noise_at_inverse_loss(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_mixture_with_tiny_weights_keeps_digits_of_its_loss(seed: int) -> None:
-    """Losses far below 1 of a rarely sampled record, where ln of a density near 1 loses its digits."""
+    """The law of the loss keeps its digits for a rarely sampled record, whose losses are far below 1."""
     generator = np.random.default_rng([20261128, seed])
     number = int(generator.integers(1, 5))
     distances = np.sort(generator.uniform(0.01, 3, number))
@@ -320,7 +327,10 @@ def test_mixture_with_tiny_weights_keeps_digits_of_its_loss(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("method", ["saddlepoint", "edgeworth", "clt"])
 def test_step_too_rare_for_a_double_adds_no_loss(seed: int, method: str) -> None:
-    """A record replaced in a sample with a rate near 1e-297 leaves no weight that a double can hold."""
+    """A step sampled too rarely for a double adds no loss.
+
+    A record replaced in a sample with a rate near 1e-297 leaves no weight that a double can hold.
+    """
     generator = np.random.default_rng([20261127, seed])
     rare = sampled(10.0 ** generator.uniform(-300, -292), gaussian(float(generator.uniform(0.5, 30))))
     mechanism = built({"type": "composed", "mechanisms": [gaussian(2.0), rare]})
@@ -331,7 +341,9 @@ def test_step_too_rare_for_a_double_adds_no_loss(seed: int, method: str) -> None
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("method", ["saddlepoint", "edgeworth", "clt", "monte_carlo"])
 def test_mixture_beyond_nodes_names_supported_methods(seed: int, method: str) -> None:
-    """Such laws are rejected, and the error lists the methods that support them."""
+    """Mixtures with losses beyond the nodes of the law are rejected, and the error lists the methods that
+    support them.
+    """
     generator = np.random.default_rng([20261125, seed])
     shifts = [generator.uniform(0, 5), 10.0 ** generator.uniform(8, 15)]
     mechanism = built({"type": "gaussian_mixture", "noise_multiplier": 3.0, "shifts": shifts, "weights": [0.9, 0.1]})

@@ -60,7 +60,7 @@ def shuffled(reports: int, epsilon: float, options: int | None = None) -> Spec:
 
 
 def delta_of(absent: Law, present: Law, epsilon: float) -> float:
-    """Return the privacy profile of two laws."""
+    """Return delta at `epsilon` of the laws `absent` (H0) and `present` (H1)."""
     threshold = Fraction(float(np.exp(epsilon)))
     return float(sum(max(mass - threshold * null, 0) for null, mass in zip(absent, present, strict=True)))
 
@@ -85,7 +85,10 @@ def test_rounds_of_shuffled_reports_hold_one_data_set(reports: int, options: int
 
 @pytest.mark.thorough
 def test_points_of_rounds_hold_one_data_set() -> None:
-    """Powers of two rounds are at most the envelope of those of one data set and one order, the same in both rounds."""
+    """Enclosures of the power of two rounds of shuffled reports contain the envelope of the powers of single choices.
+
+    A choice is a data set and an order of the hypotheses, the same in both rounds. The envelope is concave.
+    """
     held, curve = rounds(3, 2)
     hull, found = envelope(held), curve.points(RATES).power
     for rate, low, high in zip(RATES.tolist(), found.lower.tolist(), found.upper.tolist(), strict=True):
@@ -100,7 +103,10 @@ def two_outcomes(rate: float, power: float) -> tuple[Law, Law]:
 
 
 def test_choices_among_two_candidates_hold_one_gap() -> None:
-    """Powers of two choices are at most the envelope of those with one gap of scores in both choices."""
+    """The lower bound of the power of two choices is attained by data that have one gap of scores in both choices.
+
+    It is at most the concave envelope of the powers over all gaps.
+    """
     eta = 1.3
     gaps = eta * np.arange(-24, 13) / 12
 
@@ -115,10 +121,10 @@ def test_choices_among_two_candidates_hold_one_gap() -> None:
 
 
 def best_of_two(absent: Law, present: Law, epsilon: float) -> Fraction:
-    """Return an upper bound of delta of the best of two runs with these laws, for every score.
+    """Return an upper bound of delta of the best of two runs, valid for every score that selects the best.
 
-    With l = dP/dQ and the power T of one run, the bound is E_Q sup_u (2 l T(u) - 2 e^epsilon u)_+. T is a polygon, so
-    that the supremum is at a corner.
+    With the likelihood ratio l = dP/dQ of H1 over H0 and the power T(u) of one run at the rate u, the bound is E_Q
+    sup_u (2 l T(u) - 2 e^epsilon u)_+. T is a polygon, so the supremum is at a corner.
     """
     threshold, power = Fraction(float(np.exp(epsilon))), envelope([(absent, present)])
     rates = [Fraction(0)]

@@ -79,7 +79,7 @@ class Vague(AbstractTradeOff):
 
 
 def test_lower_bounds_of_parts_carry_over_to_composition() -> None:
-    """The largest part of a composition raises the lower bound of every number, which stays below the known value."""
+    """Lower bounds of the strongest part of a composition raise those of the composition, and stay below the truth."""
     generator = np.random.default_rng(41)
     for _ in range(20):
         noises = 10 ** generator.uniform(-0.5, 1.5, size=int(generator.integers(2, 5)))
@@ -129,7 +129,10 @@ def test_part_above_composition_raises_numerical_failure() -> None:
 
 
 def test_run_beyond_every_lattice_is_answered() -> None:
-    """A run of 10^12 steps has an epsilon near the mean loss under H1, below steps/2, the mean without sampling."""
+    """A run of 10^12 steps, too long for every lattice, is answered with an epsilon near the mean loss under H1.
+
+    Its mean is below steps/2, the mean without sampling.
+    """
     steps = 10**12
     curve = WorstCase().curves(built(dpsgd(1.0, 0.5, steps))).add
     assert membership.advantage(curve).value.upper == 1
@@ -143,7 +146,7 @@ def test_run_beyond_every_lattice_is_answered() -> None:
 
 
 def test_power_near_one_needs_no_second_engine() -> None:
-    """Runs that reveal nearly everything use one engine only, although their type II error is wide."""
+    """The power of a run that reveals nearly everything is answered by one engine, although the error is wide."""
     generator = np.random.default_rng(43)
     for _ in range(5):
         parts = [laplace(float(generator.uniform(0.5, 1))), gaussian(float(generator.uniform(0.3, 3)))]

@@ -60,7 +60,10 @@ def test_values_on_contour_enclose_many_digits(law: AtomicLaw) -> None:
 
 @pytest.mark.parametrize("count", [1, 3])
 def test_run_beside_gaussian_step_is_mixture_of_shifted_curves(count: int) -> None:
-    """A loss with listed values beside a Gaussian loss: delta(e) = sum_j q_j delta_Gaussian(e - L_j)."""
+    """A report with few losses beside a Gaussian step has delta(e) = sum_j q_j delta_Gaussian(e - L_j).
+
+    L_j are the losses of the report, and q_j their probabilities under H1.
+    """
     report = {"type": "staircase", "epsilon": 0.8, "gamma": 0.3}
     run = {"type": "composed", "mechanisms": [{"type": "repeated", "mechanism": report, "steps": count}, gaussian(1.5)]}
     law = WorstCase().curves(built({"type": "repeated", "mechanism": report, "steps": count})).add

@@ -121,7 +121,7 @@ KNOWN = [
 def test_reference_values_are_enclosed(
     case: tuple[GaussianMixturePart, int, float, tuple[float, float | None]],
 ) -> None:
-    """Groups under Poisson sampling, and replaced records."""
+    """Epsilons of groups of records under Poisson sampling, and of replaced records, match reference values."""
     part, count, delta, known = case
     for curve, value in zip(_run(part, count), known, strict=True):
         found = curve.epsilon(delta)
@@ -135,7 +135,9 @@ def _gaussian_delta(mu: float, epsilon: float) -> float:
 
 @pytest.mark.parametrize("mirrored", [False, True])
 def test_certain_shift_matches_gaussian_step(mirrored: bool) -> None:
-    """Two nearly equal shifts may have any weights."""
+    """A mixture whose only shift is certain is a Gaussian step, also if the shift is split into two nearly
+    equal ones.
+    """
     count, noise = 400, 30.0
     mu = (1 + mirrored) * math.sqrt(count) / noise
     part = GaussianMixturePart(noise, (1.0,), (1.0,), mirrored)
@@ -172,7 +174,7 @@ def test_single_shift_matches_sampled_gaussian_step(seed: int) -> None:
 
 
 def test_replacement_is_symmetric() -> None:
-    """One curve serves both directions."""
+    """A run under `replace_one` has one curve for both directions."""
     add, remove = _run(_binomial(1.5, 1, 0.02, mirrored=True), 300)
     assert add is remove
     alpha = float(add.points(np.array([0.01])).type_two_error.upper[0])
@@ -180,7 +182,10 @@ def test_replacement_is_symmetric() -> None:
 
 
 def test_enclosure_covers_errors_of_weights() -> None:
-    """Results for both bounds of the weights lie in the enclosure, which is not much wider."""
+    """The enclosure for weights with an error contains the results for weights at both ends of the error.
+
+    It is not much wider than their range.
+    """
     error = 1e-7
     part = GaussianMixturePart(1.2, (0.0, 1.0, 2.0), (0.97, 0.02, 0.01), weight_error=error)
     whole = _run(part, 500)[0].epsilon(1e-5)
@@ -193,7 +198,7 @@ def test_enclosure_covers_errors_of_weights() -> None:
 
 
 def test_contours_agree_with_convolutions() -> None:
-    """Delta of a few steps from the law of one loss on a fine lattice, by Fourier transforms."""
+    """Contours agree with delta of a few steps by convolution of the law of one loss on a fine lattice."""
     part, count, h = GaussianMixturePart(2.0, (0.0, 1.0, 2.5), (0.8, 0.15, 0.05)), 24, 2.0**-11
     x = np.linspace(-14.0, 18.0, 400_001)
     moved = np.array(part.shifts) / part.noise_multiplier
@@ -230,7 +235,9 @@ def test_order_and_split_of_mixtures_do_not_matter(remove: bool) -> None:
 @pytest.mark.parametrize("mirrored", [False, True])
 @pytest.mark.parametrize("seed", [0, thorough(1)])
 def test_many_shifts_need_little_memory(seed: int, mirrored: bool) -> None:
-    """Nodes are evaluated in blocks, because all nodes at once would need a gigabyte."""
+    """Mixtures of many shifts need little memory, because nodes are evaluated in blocks; all at once would need a
+    gigabyte.
+    """
     source = random.Random(seed)
     part = _binomial(source.uniform(0.18, 0.22), source.randint(110, 130), source.uniform(0.4, 0.6), mirrored=mirrored)
     tracemalloc.start()

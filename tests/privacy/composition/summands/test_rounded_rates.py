@@ -38,7 +38,7 @@ def _curves(sigma: float, rate: float, count: int, kinds: int, rest: float) -> t
 @pytest.mark.parametrize("remove", [False, True])
 @pytest.mark.parametrize("seed", range(3))
 def test_enclosure_covers_rate_with_remainder(seed: int, remove: bool, kinds: int) -> None:
-    """A rounded rate and its remainder of either sign equal the exact rate, and widen the enclosure by little."""
+    """The enclosure for a rate and a remainder of either sign meets that for their sum, and is hardly wider."""
     draw = random.Random(seed)
     sigma, rate = draw.uniform(0.8, 2.5), draw.choice([0.002, 0.05, 0.6])
     count = round(draw.uniform(0.5, 4) * 1e3)
@@ -68,7 +68,10 @@ def test_deformed_contours_use_remainder_of_rate(sigma: float, reflected: bool) 
 @pytest.mark.parametrize("direction", ["add", "remove", "both"])
 @pytest.mark.parametrize("seed", range(6))
 def test_fixed_batches_are_as_narrow_as_poisson_batches(seed: int, direction: str) -> None:
-    """Batches of b of n records without replacement are dpsgd(sigma/2, b/n), enclosed by the doubles around b/n."""
+    """Batches of b of n records have the curve of Poisson batches at the rate b/n with half the noise, as narrowly.
+
+    The batches are drawn without replacement. b/n is enclosed by the doubles around it.
+    """
     draw = random.Random(seed)
     size = draw.randint(50, 100_000)
     batch = draw.randint(1, size // draw.choice([2, 10, 40]))

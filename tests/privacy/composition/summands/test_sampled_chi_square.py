@@ -92,7 +92,7 @@ def test_moments_match_integrals(steps: ChiSquareSteps) -> None:
 def _integrand(law: ChiSquareStep, place: mpmath.mpc) -> tuple[mpmath.mpc, mpmath.mpc]:
     """Return the density of the statistic T times dT/ds, up to a constant, and the likelihood ratio, at s = `place`.
 
-    T is l ln(1 + e^s).
+    T is l ln(1 + e^s), where l is the standard deviation of T.
     """
     d, m, p = mpf(law.degrees), mpf(law.noncentrality), mpf(law.rate)
     linear = mpmath.re(place) > 0
@@ -158,7 +158,10 @@ def _is_too_large(steps: ChiSquareSteps) -> bool:
 
 
 def test_rate_near_one_matches_closed_form() -> None:
-    """Steps on the whole data set add up. Rates of 1 - 2^-40 change no probability by more than 2^-40 per step."""
+    """Steps at a rate of 1 - 2^-40 match the closed form of steps on the whole data set, which add up.
+
+    That rate changes no probability by more than 2^-40 per step.
+    """
     source, rest = random.Random(4), 2.0**-40
     compared = 0
     for _ in range(9):
@@ -203,7 +206,7 @@ def _meet(first: EnclosureArray, second: EnclosureArray, slack: float) -> bool:
 
 
 def test_published_run_is_enclosed_to_ten_digits() -> None:
-    """Lattices need two seconds for this run."""
+    """Contours enclose a published run to ten digits, for which lattices need two seconds."""
     add, _ = contour_pair(0.0, (ChiSquareSteps(650, 650.0, Fraction(400), 1 / 120, 1200),))
     for read in (add.profile_at(0.0), add.epsilon(1e-5), add.power_at(1e-3)):
         assert isinstance(read, Enclosure)

@@ -127,7 +127,10 @@ def test_majorants_and_frozen_parts_exceed_values(steps: tuple[LaplaceSteps, ...
 
 @pytest.mark.parametrize("seed", range(4))
 def test_majorants_hold_for_losses_too_small_to_decay(seed: int) -> None:
-    """Some steps do not decay at any height that a double holds, beside a few that do. They count as atoms."""
+    """Majorants hold for steps whose transform decays at no height that a double holds, beside steps that decay.
+
+    The first kind of steps counts as atoms.
+    """
     random = np.random.default_rng(seed)
     theta = float(random.choice([-2.0, 0.5, 3.0]))
     usual = LaplaceSteps(random.uniform(0.5, 2.0), random.uniform(0.05, 1.0), int(random.integers(20, 300)))
@@ -157,7 +160,7 @@ def test_majorants_hold_for_losses_too_small_to_decay(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", [0, 1, *(thorough(seed) for seed in range(2, 6))])
 def test_nearly_uninformative_steps_change_nothing(seed: int) -> None:
-    """Rates and noise cover their whole ranges. Beside a Gaussian step, the rarest and noisiest have no effect."""
+    """Sampled Laplace steps with tiny rates and large noise do not change the curve of a Gaussian step beside them."""
     random = np.random.default_rng(seed)
     noise = 10.0 ** random.uniform(6, 15)
     # The first case has the smallest rate and the largest noise.
@@ -213,7 +216,7 @@ def meet(first: AbstractTradeOff, second: AbstractTradeOff, width: float, reach:
 
 @pytest.mark.parametrize(("noise", "steps"), [(3.0, 560), (2.0, 380), (1.0, 250)])
 def test_contours_agree_with_exact_sums(noise: float, steps: int) -> None:
-    """Two engines without a common formula, both to ten digits."""
+    """Contours agree with exact sums, which share no formula with them, to nine digits."""
     mechanism = built(repeated(laplace(noise), steps))
     meet(pair(mechanism, "contour").add, pair(mechanism, "closed_form").add, 1e-9, math.sqrt(steps) / noise)
 
@@ -281,7 +284,9 @@ def test_steep_laws_strong_runs_and_many_kinds_use_contours() -> None:
 
 
 def test_contour_of_few_steps_is_wide_and_valid() -> None:
-    """Atoms of few steps do not vanish. The contour's enclosure is wide, and contains the value of the lattice."""
+    """The enclosure by contours is wide for few steps, because their atoms do not vanish, and contains the lattice
+    value.
+    """
     lines, _ = contour_pair(0.0, (LaplaceSteps(0.5, 0.2, 20),))
     truth = pair(built(repeated(sampled(0.2, laplace(2.0)), 20)), "discretised").add
     for rate in (0.01, 0.4):
@@ -292,7 +297,10 @@ def test_contour_of_few_steps_is_wide_and_valid() -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_contours_of_rare_steps_take_bounded_work(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a limit, the height of the contour and its number of nodes grow as losses or rates fall."""
+    """Contours of rare Laplace steps have a bounded number of nodes.
+
+    Without a limit, their height and number of nodes would grow as losses or rates fall.
+    """
     worked: list[int] = []
     values = SampledLaplaceOnContour.values
 

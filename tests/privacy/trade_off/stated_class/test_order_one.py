@@ -31,7 +31,10 @@ def largest_power(rate: mpmath.mpf, bound: float) -> mpmath.mpf:
 
 
 def of_the_definition(bound: float, delta: float) -> float:
-    """Return max ln((T(q) - delta)/q) over the rates q, by golden section over ln q, for a bound of order 1 alone."""
+    """Return epsilon of a class with one bound of order 1, by its definition: the largest ln((T(q) - delta)/q).
+
+    T(q) is the largest power at the rate q. The search over ln q is by golden section.
+    """
 
     def value(log_rate: mpmath.mpf) -> mpmath.mpf:
         rate = mpmath.exp(log_rate)

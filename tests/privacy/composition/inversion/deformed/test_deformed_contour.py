@@ -73,7 +73,7 @@ def test_enclosures_contain_published_values(case: tuple[float, float, int, floa
 
 
 def _two_steps(sigma: float, rate: float, threshold: float) -> tuple[float, float]:
-    """Return P0(S > c) and P1(S > c) of the loss S of two steps.
+    """Return P0(S > c) and P1(S > c) of the loss S of two sampled steps at the threshold c.
 
     The second step is a closed form, the first a fine trapezoidal sum.
     """
@@ -181,7 +181,7 @@ def test_majorants_exceed_fine_sums_and_moments(step: SampledStep) -> None:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_nearly_constant_losses_take_little_memory(seed: int) -> None:
-    """The smaller the deviation, the farther out are the saddle points of large thresholds."""
+    """Runs with a nearly constant loss, whose saddle points are far out, need little memory."""
     random = np.random.default_rng(seed)
     rate, sigma = 10.0 ** random.uniform(-13, -9), 10.0 ** random.uniform(-0.3, 0.3)
     run = deformed_run((SampledStep(sigma, rate, int(random.integers(2, 1000))),), 0.0, reflected=False)
@@ -290,7 +290,7 @@ def test_runs_outside_region_have_no_deformed_contour() -> None:
 
 
 def _rare(seed: int, runs: int) -> list[BoxPoint]:
-    """Draw runs that rarely sample the record.
+    """Draw runs in which the record is expected to be sampled rarely.
 
     They have few steps of much noise, or enough steps of little noise for a few samples.
     """
@@ -324,8 +324,9 @@ def _curve(point: BoxPoint, *, reflected: bool) -> AbstractTradeOff:
 
 @pytest.mark.parametrize("seed", [0, thorough(1), thorough(2), thorough(3), thorough(4)])
 def test_few_steps_in_remove_direction_use_the_profile(seed: int) -> None:
-    """Truncated straight contours omit much of the tails and almost nothing of the profile; the powers are close to
-    their rates.
+    """Powers of few steps in the remove direction are narrow and agree with lattices.
+
+    They come from the profile, because truncated straight contours omit much of the tails and little of the profile.
     """
     random = np.random.default_rng(seed)
     for _ in range(4):
@@ -339,7 +340,7 @@ def test_few_steps_in_remove_direction_use_the_profile(seed: int) -> None:
 
 
 def _two_steps_removed(sigma: float, rate: float, threshold: float) -> tuple[Any, Any]:
-    """Return P1(S <= c) and P0(S <= c) of the loss S of two steps to 25 digits.
+    """Return P1(S <= c) and P0(S <= c) of the loss S of two steps at the threshold c, to 25 digits.
 
     The second step is a closed form, the first a quadrature.
     """
@@ -365,7 +366,10 @@ def _two_steps_removed(sigma: float, rate: float, threshold: float) -> tuple[Any
 
 @pytest.mark.parametrize("seed", [0, thorough(1), thorough(2)])
 def test_two_steps_in_remove_direction_match_quadrature(seed: int) -> None:
-    """The rate is P1(S <= c) and the power is P0(S <= c) for the loss S of the run."""
+    """Powers of two steps in the remove direction match a quadrature.
+
+    The rate is P1(S <= c) and the power is P0(S <= c) for the loss S of the run and a threshold c.
+    """
     random = np.random.default_rng(seed)
     for _ in range(2):
         sigma, rate = log_uniform(random, 0.5, 2.0), log_uniform(random, 1e-4, 0.05)
@@ -381,7 +385,7 @@ def test_two_steps_in_remove_direction_match_quadrature(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", [0, 1, thorough(2), thorough(3), thorough(4)])
 def test_small_powers_of_two_rare_steps_match_closed_form(seed: int) -> None:
-    """Powers barely exceed rates near 1e-11. They come from the profile, whose integral is the smallest."""
+    """Powers that barely exceed their false positive rate, near 1e-11, match the closed form of two steps."""
     random = np.random.default_rng(seed)
     for _ in range(2):
         sigma, rate, alpha = random.uniform(0.8, 2.0), 10 ** random.uniform(-5, -3.3), 10 ** random.uniform(-12, -10)

@@ -29,7 +29,7 @@ The error falls like e^{-2 pi a/h}, with a up to pi sigma.
 
 
 def _tails(step: Step, threshold: mpf) -> tuple[mpf, mpf]:
-    """Return P0(L > t) and P1(L > t) of the loss L of one sampled step."""
+    """Return P0(L > t) and P1(L > t) of the loss L of one sampled step at the threshold t."""
     sigma, rate = mpf(step[0]), mpf(step[1])
     ratio = (mpmath.exp(threshold) - 1 + rate) / rate
     if ratio <= 0:
@@ -45,7 +45,8 @@ def _gaussian_tails(mu: mpf, threshold: mpf) -> tuple[mpf, mpf]:
 
 
 def _sum_tails(first: Step, tails: Callable[[mpf], tuple[mpf, mpf]], threshold: float) -> tuple[mpf, mpf]:
-    """Return P0(S > c) and P1(S > c) of the loss S of two steps, as a sum over outcomes of the first.
+    """Return P0(S > c) and P1(S > c) of the loss S of two steps at the threshold c, as a sum over outcomes of the
+    first.
 
     The first step is sampled, and the second has the given tails.
     """
@@ -86,7 +87,10 @@ def _check(curve: ContourTradeOff, null: mpf, alternative: mpf, slope: float, *,
 
 @pytest.mark.parametrize("seed", [0, thorough(1)])
 def test_two_different_steps_match_nested_integral(seed: int) -> None:
-    """Small noise, rates from 1e-4 to 0.3, thresholds on either side of the core, both directions."""
+    """Powers, slopes and deltas of two different sampled steps match nested integrals, in both directions.
+
+    The noise is small, rates are from 1e-4 to 0.3, and thresholds are on either side of the usual losses.
+    """
     generator = random.Random(seed)
     steps = [(generator.uniform(0.3, 1.5), 10 ** generator.uniform(-4, -0.5)) for _ in range(2)]
     steps.sort(key=lambda step: step[1])  # The sum is smoother with the rarer step outside.
@@ -101,7 +105,10 @@ def test_two_different_steps_match_nested_integral(seed: int) -> None:
 
 @pytest.mark.parametrize(("mu", "step", "threshold"), [(0.02, (0.5, 1e-3), 0.3), (0.3, (0.8, 1e-5), 0.9)])
 def test_rare_step_with_gaussian_step_matches_nested_integral(mu: float, step: Step, threshold: float) -> None:
-    """The test calls the deformed contour itself, because straight contours may serve these runs too."""
+    """A rarely sampled step beside a Gaussian step matches a nested integral.
+
+    The test calls the deformed contour itself, because straight contours may serve these runs too.
+    """
     with mpmath.workdps(25):
         null, alternative = _sum_tails(step, lambda t: _gaussian_tails(mpf(mu), t), threshold)
         run = deformed_run((SampledStep(*step, 1),), mu**2, reflected=False)
@@ -153,7 +160,11 @@ def test_range_limits_are_answered(steps: tuple[tuple[float, float, int], ...]) 
 
 
 def test_power_at_small_rates_approaches_largest_likelihood_ratio() -> None:
-    """In the remove direction power/alpha approaches prod (1 - p)^-N, attained if the loss of every step is small."""
+    """In the remove direction power/alpha approaches prod (1 - p)^-N at small rates alpha.
+
+    The product is over the kinds of steps, each with N steps and the sampling rate p. It is the largest likelihood
+    ratio.
+    """
     remove = contour_pair(0.0, (SampledGaussianSteps(0.3, 0.01, 2), SampledGaussianSteps(0.35, 0.02, 1)))[1]
     power = remove.points(np.array([1e-9])).power
     largest = 1e-9 / (0.99**2 * 0.98)

@@ -28,7 +28,10 @@ Kind = Literal["epsilon", "delta", "power"]
 
 @dataclass(frozen=True)
 class _Question:
-    """A quantity of a rare run. A delta is evaluated at the epsilon that belongs to about `at`."""
+    """A question about a rare run: the quantity `kind` at the rate or delta `at`.
+
+    The question for delta is asked at an epsilon whose delta is about `at`.
+    """
 
     noise: float
     rate: float

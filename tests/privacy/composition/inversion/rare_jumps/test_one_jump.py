@@ -64,7 +64,7 @@ def _nodes(step: SampledStep, left: float) -> tuple[FloatArray, FloatArray]:
 
 
 def _weights_and_losses(step: SampledStep, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return ln of the density of H1, and the loss, at normal scores of the outcome of a step."""
+    """Return ln of the density of H1, and the loss, at outcomes `y` of a step in standard deviations of its noise."""
     v, rate = step.mean + y / step.sigma, step.rate
 
     def log_mixture(u: FloatArray) -> FloatArray:
@@ -127,7 +127,7 @@ def test_profiles_fall_and_grow_with_steps(seed: int, count: int) -> None:
 
 @pytest.mark.parametrize(("seed", "count"), [(0, 3), thorough(1, 30)])
 def test_profiles_agree_with_contours(seed: int, count: int) -> None:
-    """Both methods are narrow for deltas between 1e-17 and 1e-13."""
+    """Profiles by one rare loss agree with contours, and both are narrow, for deltas between 1e-17 and 1e-13."""
     draw, tried = random.Random(seed), 0
     while tried < count:
         step = SampledStep(
@@ -170,7 +170,10 @@ def test_continued_profile_is_bounded_on_circles(mirrored: bool) -> None:
 
 
 def test_tail_bounds_of_two_core_steps_hold() -> None:
-    """Bounds of P1(S > a) for the sum S of two losses hold, and exceed the tail of two losses by a small factor."""
+    """Upper bounds of P1(S > a) for the sum S of two usual losses hold, and exceed the tail by a small factor only.
+
+    Usual losses are those of the core, without rare large ones.
+    """
     step = SampledStep(1.2, 1e-4, 2, mirrored=True)
     law, epsilon = JumpLaw(step), 0.1
     jump, moderate = 0.035, 0.015
@@ -190,7 +193,10 @@ def test_tail_bounds_of_two_core_steps_hold() -> None:
 
 @pytest.mark.parametrize(("noise", "rate", "steps"), [(1.5, 1e-3, 3000), (2.0, 5e-4, 20_000)])
 def test_contour_of_a_core_without_an_end(noise: float, rate: float, steps: int) -> None:
-    """Nearly all losses of these runs count as core losses, so the profile of the core is that of ordinary contours."""
+    """Contours are valid for runs of which nearly all losses count as usual, so that the core has no largest loss.
+
+    The profile of the core (the part without rare large losses) is that of ordinary contours.
+    """
     step = SampledStep(noise, rate, steps, mirrored=True)
     lower, upper = CoreContour(CoreLaw(step, 8.5, 10.0), steps, 0.2, 60.0).log_profile()
     delta = pair(built(dpsgd(noise, rate, steps)), neighbours=ONE_REPLACED).add.profile_at(0.2)
@@ -211,10 +217,7 @@ def test_contour_of_a_core_without_an_end(noise: float, rate: float, steps: int)
     ],
 )
 def test_wide_cores_have_the_same_delta_for_all_jumps(noise: float, rate: float, steps: int) -> None:
-    """The parts of delta depend on the least loss of a jump, and their sum does not.
-
-    All parts contribute in these runs.
-    """
+    """Delta does not depend on the limit above which a loss counts as a jump, although each part of delta does."""
     for mirrored in (True, False):
         step = SampledStep(noise, rate, steps, mirrored=mirrored)
         found = [_OneJump(step, 0.1, share).bounds() for share in (0.2, 0.25, 0.3, 0.35)]
@@ -239,7 +242,7 @@ def test_series_and_contour_of_one_jump_agree(noise: float, rate: float, steps: 
 
 @pytest.mark.parametrize(("seed", "count"), [(0, 8), thorough(1, 60)])
 def test_answers_at_tiny_deltas_are_narrow(seed: int, count: int) -> None:
-    """Delta at epsilon = 0.1 of few and many steps, and the epsilon of that delta."""
+    """Delta at epsilon = 0.1, and the epsilon of that delta, are narrow for few and for many steps."""
     for step, _ in _runs(seed, count, lambda draw: round(10 ** draw.uniform(0.4, 3.0))):
         curve = pair(built(dpsgd(step.sigma, step.rate, step.count)), neighbours=ONE_REPLACED).add
         delta = curve.profile_at(0.1)
