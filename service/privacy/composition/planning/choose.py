@@ -288,7 +288,12 @@ def _above(steps: Steps, kind: str, method: str, options: EngineOptions, loose: 
     if method == "auto" and any(step.is_tabulated for step, _ in most):
         known = closed_forms.one_step(most[0][0]) if is_single(most) else _tabulated(most, loose)
         return [*plans, known]
-    return [*plans, engines.lattices(most, loose)]
+    known = engines.lattices(most, loose)
+    return [*plans, replace(known, build=partial(_guaranteed, known, most))]
+
+
+def _guaranteed(known: Plan, steps: Steps) -> TradeOffPair:
+    return contour_inversion.bounded_by_guarantees(known.curves, steps)
 
 
 def _between_theorems(below: Sequence[Plan], above: Sequence[Plan], steps: Steps) -> TradeOffPair:

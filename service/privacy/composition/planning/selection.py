@@ -27,9 +27,9 @@ MANY: Final = 1_000
 """Number of trials whose composition shows whether compositions have closed forms."""
 POINT_OF_MANY: Final = 5
 """Largest cost of a point of such a composition, in microseconds."""
-POINTS: Final = 1_500
-"""Number of points, and of thresholds, of the curve of one trial in each direction."""
-HULL, NUMBER, POINT = 60_000, 800, 3
+POINTS: Final = 750
+"""Number of points, and of thresholds, of the curve of one trial in each direction, on average."""
+HULL, NUMBER, POINT = 5_000, 800, 3
 """Cost of the hulls and attacks of both directions, of a number, and of a point, in microseconds."""
 SOURCE: Final = "the best of K runs: E_Q h(l) with T of one run (upper), three zones of scores (lower)"
 NOTE: Final = "selection: the bounds hold for every score. They read the whole trade-off curve of one trial."
@@ -80,7 +80,7 @@ def selected_plan(mechanism: Selected, method: str, planners: Planners) -> Plan:
     composed = _composed(mechanism, planners) if mechanism.trials.fixed is not None else None
     model = one.cost
     lists = 2 * (2 * LIST_EVALUATIONS * model.evaluate + 2 * POINTS * model.per_point)
-    own = CostModel(model.build + lists + HULL, NUMBER, POINT, one_curve=model.one_curve)
+    own = CostModel(model.build + lists + HULL, NUMBER, POINT, one_curve=model.one_curve, limits_need_curve=True)
     below = planners.attacks(mechanism.mechanism)
     others = [*(() if composed is None else (composed,)), *(below or ())]
     trials = partial(_trials, one, below, (mechanism.mechanism, planners.key))

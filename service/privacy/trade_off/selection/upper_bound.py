@@ -258,7 +258,10 @@ def _steeper(nodes: Nodes, counts: TrialCounts) -> tuple[FloatArray, FloatArray,
 
 
 def _apices(nodes: Nodes) -> tuple[tuple[FloatArray, FloatArray], tuple[FloatArray, FloatArray]]:
-    """Return (rate, rest) and (power, error) of the nodes and of the apices between them, whose hull is above T."""
+    """Return (rate, rest) and (power, error) of the nodes and of the apices between them, whose hull is above T.
+
+    An apex is the point at which the steepest and the flattest line of a cell meet. T is the power of one run.
+    """
     run = nodes.widths
     rise = differences(nodes.power[1], nodes.error[0])
     flattest, steepest = nodes.slopes
