@@ -17,7 +17,7 @@ from service.privacy.numerics.work import compute_once
 from service.privacy.trade_off.pair import TradeOffPair
 
 if TYPE_CHECKING:
-    from service.privacy.trade_off.selection.pair import Trials
+    from service.privacy.trade_off.selection.pair import TrialCurves
 
 METHODS: Final = ("auto", "closed_form", "contour", "discretised")
 """Methods whose answers about one trial are bounds."""
@@ -98,19 +98,19 @@ def _composed(mechanism: Selected, planners: Planners) -> Plan | None:
     return found if found is not None and found.engine in ENGINES else None
 
 
-def _trials(one: Plan, below: tuple[Plan, ...] | None, key: Hashable) -> Trials:
+def _trials(one: Plan, below: tuple[Plan, ...] | None, key: Hashable) -> TrialCurves:
     """Return the curves of one trial, which all selections of the trial in a request share."""
-    from service.privacy.trade_off.selection.pair import Trials
+    from service.privacy.trade_off.selection.pair import TrialCurves
 
-    def made() -> Trials:
+    def made() -> TrialCurves:
         pair = one.curves
-        return Trials(pair, (pair,) if below is None else tuple(each.curves for each in below))
+        return TrialCurves(pair, (pair,) if below is None else tuple(each.curves for each in below))
 
     return compute_once(("trials of a selection", key), made)
 
 
 def _selected(
-    mechanism: Selected, one: Plan, composed: Plan | None, trials: Callable[[], Trials], planners: Planners
+    mechanism: Selected, one: Plan, composed: Plan | None, trials: Callable[[], TrialCurves], planners: Planners
 ) -> TradeOffPair:
     from service.privacy.trade_off.selection.pair import selected_curve
 

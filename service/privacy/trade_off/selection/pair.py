@@ -19,7 +19,7 @@ from service.privacy.trade_off.selection.given_count import deltas_given_count
 from service.privacy.trade_off.selection.nodes import Nodes
 from service.privacy.trade_off.selection.scaled import ScaledTradeOff
 from service.privacy.trade_off.selection.supporting_lines import BetweenLines
-from service.privacy.trade_off.selection.trial import Trial
+from service.privacy.trade_off.selection.trial import TrialCurve
 from service.privacy.trade_off.selection.trial_counts import SLACK, TrialCounts
 from service.privacy.trade_off.selection.upper_bound import SelectionBound
 
@@ -32,7 +32,7 @@ NEAR_ONE = 48
 
 
 @final
-class Trials:
+class TrialCurves:
     """Curves of one run, evaluated once for all selections of the run.
 
     Parameters
@@ -45,8 +45,8 @@ class Trials:
 
     def __init__(self, pair: TradeOffPair, attacks: Sequence[TradeOffPair]) -> None:
         self.pair = pair
-        self.ahead = Trial(dominating(pair.add))
-        self.back = self.ahead if pair.add is pair.remove else Trial(dominating(pair.remove))
+        self.ahead = TrialCurve(dominating(pair.add))
+        self.back = self.ahead if pair.add is pair.remove else TrialCurve(dominating(pair.remove))
         self._attacks = attacks
 
     @cached_property
@@ -61,17 +61,17 @@ class Trials:
     def _attained(self, curve: AbstractTradeOff) -> Nodes:
         known = attained(curve)
         shared = (trial for trial in (self.ahead, self.back) if trial.curve is known)
-        return next(shared, Trial(known)).nodes
+        return next(shared, TrialCurve(known)).nodes
 
 
 def selected_curve(
-    trials: Trials, counts: TrialCounts, composed: Callable[[int], TradeOffPair] | None = None
+    trials: TrialCurves, counts: TrialCounts, composed: Callable[[int], TradeOffPair] | None = None
 ) -> Bracketed:
     """Return the curve of the best of K runs in the add direction; its inverse is the curve of the remove direction.
 
     Parameters
     ----------
-    trials : Trials
+    trials : TrialCurves
         Curves of one run.
     counts : TrialCounts
         Law of K.
@@ -99,7 +99,7 @@ def selected_curve(
 
 
 def _lines(
-    trial: Trial, counts: TrialCounts, composed: Callable[[int], AbstractTradeOff] | None
+    trial: TrialCurve, counts: TrialCounts, composed: Callable[[int], AbstractTradeOff] | None
 ) -> tuple[FloatArray, FloatArray]:
     """Return epsilons, and upper bounds of delta in one direction: the smallest of those that are known.
 

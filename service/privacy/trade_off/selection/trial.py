@@ -34,7 +34,7 @@ APART: Final = 1e-9
 
 
 @final
-class Trial:
+class TrialCurve:
     """Trade-off curve of one run in one direction, evaluated once for all laws of the number of runs.
 
     Parameters

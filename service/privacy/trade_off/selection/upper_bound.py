@@ -37,7 +37,7 @@ import numpy as np
 from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
 from service.privacy.trade_off.selection.hull import thinned, upper_hull
 from service.privacy.trade_off.selection.nodes import ROUNDING, Nodes, differences
-from service.privacy.trade_off.selection.trial import LARGEST, Trial
+from service.privacy.trade_off.selection.trial import LARGEST, TrialCurve
 from service.privacy.trade_off.selection.trial_counts import SLACK, TrialCounts
 
 REFINEMENTS: Final = 3
@@ -61,7 +61,7 @@ class SelectionBound:
 
     Parameters
     ----------
-    trial : Trial
+    trial : TrialCurve
         Trade-off curve of one run, or of a pair that dominates each run.
     counts : TrialCounts
         Law of K.
@@ -71,7 +71,7 @@ class SelectionBound:
     The bound exceeds E_Q h(l) by less than 1e-3 of delta for Gaussian runs (tested).
     """
 
-    def __init__(self, trial: Trial, counts: TrialCounts) -> None:
+    def __init__(self, trial: TrialCurve, counts: TrialCounts) -> None:
         self._rises, self._log_slopes = _refined(trial, counts)
         self._thresholds, self._deltas = trial.profile
 
@@ -113,7 +113,7 @@ class SelectionBound:
         return np.where(right == 0, 1 - (1 - delta[0]) * first, np.where(right == len(known), delta[-1], inside))
 
 
-def _refined(trial: Trial, counts: TrialCounts) -> tuple[FloatArray, FloatArray]:
+def _refined(trial: TrialCurve, counts: TrialCounts) -> tuple[FloatArray, FloatArray]:
     """Return the rises and log slopes of the edges of the concave hull, from (0, 0).
 
     The hull is that of the points (B, A) of `upper_bound.py`. A cell between two nodes is divided where its apex, the
