@@ -30,13 +30,8 @@ class TrialCounts(ABC):
 
     @property
     def fixed(self) -> int | None:
-        """The number of trials if it is fixed, otherwise None."""
+        """The number of trials if it is fixed. Otherwise None: the bounds then rely on equal laws of all trials."""
         return None
-
-    @property
-    def identical(self) -> bool:
-        """Whether the bounds may rely on equal trials: every trial draws its configuration from one law."""
-        return self.fixed is None
 
     @property
     def mean_count(self) -> float:
@@ -102,7 +97,15 @@ class TrialCounts(ABC):
     def ratio(self, n: FloatArray) -> FloatArray:
         """Return P(K = n + 1)/P(K = n) for integers n >= 1, which is monotone in n.
 
-        The ratio at 1e300 is the limit for large n.
+        Parameters
+        ----------
+        n : array of shape (m,)
+            Numbers of trials. The ratio at 1e300 is the limit for large n.
+
+        Returns
+        -------
+        array of shape (m,)
+            Ratios of the probabilities of the number K of trials.
         """
 
     @abstractmethod

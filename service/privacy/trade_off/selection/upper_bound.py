@@ -127,7 +127,7 @@ def _refined(trial: TrialCurve, counts: TrialCounts) -> tuple[FloatArray, FloatA
         left, right = nodes.score[wide], nodes.score[wide + 1]
         inner = left[:, None] + (right - left)[:, None] * (np.arange(1, PARTS) / PARTS)
         nodes = nodes.with_scores(trial.curve, inner.ravel())
-    x, y, _ = _vertices(nodes.divided(SUB_CELLS) if counts.identical else nodes, counts)
+    x, y, _ = _vertices(nodes.divided(SUB_CELLS) if counts.fixed is None else nodes, counts)
     return thinned(x, y)
 
 
@@ -147,7 +147,7 @@ def _wide(nodes: Nodes, counts: TrialCounts) -> IndexArray:
         excess = np.nan_to_num(over * bend)
     high = excess > OVERSHOOT
     inside = np.isfinite(nodes.score[:-1]) & np.isfinite(nodes.score[1:])
-    inside &= on_hull if counts.identical else nodes.score[:-1] > NEAR
+    inside &= on_hull if counts.fixed is None else nodes.score[:-1] > NEAR
     found = np.flatnonzero(high & inside)
     return found[np.argsort(-excess[found], kind="stable")[:MOST_DIVIDED]]
 
@@ -158,7 +158,9 @@ def _vertices(nodes: Nodes, counts: TrialCounts) -> tuple[FloatArray, FloatArray
     The hull is the concave hull of the points (B, A) of `upper_bound.py`. A cell is the interval of rates between two
     nodes.
     """
-    rate_side, power_side, steepest, flattest = _curve(nodes, counts) if counts.identical else _steeper(nodes, counts)
+    rate_side, power_side, steepest, flattest = (
+        _curve(nodes, counts) if counts.fixed is None else _steeper(nodes, counts)
+    )
     with np.errstate(all="ignore"):
         run, rise = np.diff(rate_side), np.diff(power_side)
         before = np.nan_to_num(np.clip((rise - flattest * run) / (steepest - flattest), 0.0, run))
