@@ -57,7 +57,7 @@ class DistantAtoms:
     @property
     def losses(self) -> FloatArray:
         """Losses, nats, descending."""
-        return self.top - self.step * self.index
+        return self.top - self.step * self.index.astype(np.float64)
 
     def plus(self, other: DistantAtoms) -> DistantAtoms:
         """Return the law of the sum of two independent losses on lattices of one spacing, without negligible masses."""
