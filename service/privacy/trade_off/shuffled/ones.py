@@ -176,7 +176,9 @@ class _Contour:
         return math.fsum(parts) + 64 * UNIT_ROUNDOFF * math.fsum(map(abs, parts))
 
     def maximum(self) -> tuple[tuple[float, float], tuple[float, float]]:
-        """Return lower and upper bound of max_J G(J), each as (factor, logarithm of the scale)."""
+        """Return bounds of max_J G(J), each as (factor, logarithm of the scale), with G of the module docstring of
+        `ones.py`.
+        """
         start = float(self.start)
         for _ in range(MOST_MOVES):
             low, high, scale = self._values(start + AROUND)
