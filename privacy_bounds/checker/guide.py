@@ -131,8 +131,8 @@ class Guide:
     def log_bound(self, theta: float, t: float = 0.0, scale: float = 1.0) -> float:
         """Return about ln of a bound of |M(theta + it)| e^{-(theta - 1) eps} for the transform M of the run's loss.
 
-        If outcomes are divided by cuts (section 6 of the proof), M is the transform of the rare part. `scale` is that
-        of `eta`.
+        If outcomes are divided by cuts (section 6 of the proof), M is the transform of the rare part. `scale` is the
+        distance by which paths are moved, in the unit of the method `eta`.
         """
         u, share = 1 - theta if self.flip else theta, -math.inf
         total = float(self.mu_squared) * (theta * (theta - 1) - t * t) / 2 - (theta - 1) * self._near

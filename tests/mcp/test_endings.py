@@ -163,7 +163,10 @@ def test_half_sent_request_leaves_no_traceback() -> None:
 
 
 async def lines_of(parts: list[bytes], longest: int) -> list[str]:
-    """Return the lines that are read from a pipe into which the parts are written."""
+    """Return the lines that a reader gets from a pipe into which `parts` are written.
+
+    The reader cuts lines that are longer than `longest`.
+    """
     reading, writing = os.pipe()
 
     async def write() -> None:

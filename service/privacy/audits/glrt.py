@@ -69,7 +69,7 @@ def glrt_power(rates: FloatArray, dimension: int, noncentrality: float) -> tuple
     dimension : int
         Dimension d of an answer.
     noncentrality : float
-        lambda = N s^2 <= 1e12.
+        lambda = N s^2 <= 1e12 for N answers, with s the length of the record's contribution over the noise.
 
     Returns
     -------

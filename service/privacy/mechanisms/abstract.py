@@ -482,7 +482,7 @@ class AbstractStep(AbstractMechanism):
         return None
 
     def sampled_under(self, rate: float, neighbours: Neighbours) -> AbstractStep | None:  # noqa: ARG002
-        """Return the step on a Poisson sample of the records, between such data sets; None if no pair is known.
+        """Return the step on a Poisson sample of the records, between `neighbours`; None if no pair of laws is known.
 
         `rate` is the probability in (0, 1) with which each record is sampled.
         """

@@ -62,7 +62,10 @@ def test_more_samples_narrow_the_interval() -> None:
 
 
 def test_two_objects_on_grid_match_reference() -> None:
-    """The reference counts subsets by their sum, which is exact on a grid of 100 points."""
+    """Sampled bounds for two objects and 100 points on a grid contain the exact PMP parameter.
+
+    The reference counts subsets by their sum, which is exact on a grid.
+    """
     row = ROWS["em_two_n50"]
     values = np.array([(7 * k % 31) / 10 - 1.5 for k in range(100)])
     population = given(np.stack([np.zeros(100), 0.3 * values]))

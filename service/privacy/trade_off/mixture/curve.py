@@ -20,6 +20,7 @@ from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 from service.privacy.trade_off.combinators.bracketed import map_bracket
 from service.privacy.trade_off.combinators.data_processing_bound import DataProcessingBound
 from service.privacy.trade_off.combinators.intersected import MOST_PLACES, Intersected
+from service.privacy.trade_off.combinators.sum_of_guarantees import SumOfGuarantees
 from service.privacy.trade_off.combinators.symmetrised import Symmetrised
 from service.privacy.trade_off.enclosed.decreasing_root import decreasing_root
 from service.privacy.trade_off.enclosed.logs import log, log_down, log_ends
@@ -253,7 +254,7 @@ def _first_engine(curve: AbstractTradeOff) -> AbstractTradeOff:
 
     These are too expensive for a search.
     """
-    if isinstance(curve, DataProcessingBound):
+    if isinstance(curve, DataProcessingBound | SumOfGuarantees):
         return _first_engine(curve.curve)
     if isinstance(curve, Symmetrised):
         return Symmetrised(_first_engine(curve.first), _first_engine(curve.second))

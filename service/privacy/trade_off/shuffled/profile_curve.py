@@ -284,7 +284,7 @@ class ProfileCurve(AbstractTradeOff):
         return min(2.5 * math.exp(self.middle(0.0)), self.largest_log_ratio.upper)
 
     def _lowest(self, steer: Callable[[float], float]) -> float:
-        """Return about the point where the function `steer` is smallest; it is convex in e^c."""
+        """Return about the threshold c at which `steer`, a function that is convex in e^c, is smallest."""
         from scipy.optimize import minimize_scalar
 
         bottom = max(self.smallest_log_ratio.lower, -MOST_DEVIATIONS * self.scale)

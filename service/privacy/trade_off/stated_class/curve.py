@@ -167,9 +167,10 @@ class AbstractClassTradeOff(AbstractTradeOff):
     def _start_of_epsilon(self, delta: float) -> float:
         """Return the logit of a rate from which to search epsilon(delta).
 
-        Every bound K of a D_a bounds D_1, too. For small rates D_1 is about p (L - 1) with L = ln(p/q), and the line
-        that touches the boundary there starts at p (1 - 1/L). So delta is K/L, and epsilon is L - ln L. For a small K
-        the power is about q + sqrt(2 K q), so that e^epsilon is 1 + K/(2 delta), at the rate 2 delta^2/K.
+        D_a is the Renyi divergence of order a of the pair with the power p and the rate q. Every bound K of a D_a
+        bounds D_1, too. For small rates D_1 is about p (L - 1) with L = ln(p/q), and the line that touches the boundary
+        there starts at p (1 - 1/L). So delta is K/L, and epsilon is L - ln L. For a small K the power is about q +
+        sqrt(2 K q), so that e^epsilon is 1 + K/(2 delta), at the rate 2 delta^2/K.
         """
         orders, bounds = self._starts
         with np.errstate(all="ignore"):

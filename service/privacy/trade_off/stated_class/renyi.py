@@ -100,7 +100,7 @@ class RenyiRegion(AbstractRegion):
         return index, distance
 
     def _share(self, pair: RoughPair, index: int) -> float:
-        """Return the divergence of one order over its bound."""
+        """Return the divergence of the pair for the order with this index, as a share of its bound."""
         order, bound = float(self.orders[index]), float(self.bounds[index])
         if order == 1:
             return pair.relative_entropy / bound
@@ -109,7 +109,7 @@ class RenyiRegion(AbstractRegion):
         return pair.tilted(order)[0] / ((order - 1) * bound)
 
     def _shares(self, pair: RoughPair) -> FloatArray:
-        """Return the divergences of all orders over their bounds."""
+        """Return the divergences of the pair for all orders, as shares of their bounds."""
         shares = np.empty_like(self.bounds)
         shares[self._middle] = pair.many(self.orders[self._middle]) / self._levels
         for index in np.flatnonzero((self.orders == 1) | np.isinf(self.orders)).tolist():

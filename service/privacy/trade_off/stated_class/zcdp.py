@@ -150,8 +150,8 @@ class ZcdpRegion(AbstractRegion):
 def _above_one(pair: Pair, rho: arb) -> arb:
     """Return a - 1 for the active order a next to a pair with KL = rho; 0 where order 1 is active.
 
-    With the derivatives h_j of h at 1, h(a)/(a - 1) = h_1 + h_2 t/2 + h_3 t^2/6 + h_4 t^3/24 + ... for t = a - 1. Its
-    maximum is next to a root of h_2/2 + h_3 t/3 + h_4 t^2/8.
+    With the derivatives h_j at 1 of h (module docstring of `zcdp.py`), h(a)/(a - 1) = h_1 + h_2 t/2 + h_3 t^2/6 + h_4
+    t^3/24 + ... for t = a - 1. Its maximum is next to a root of h_2/2 + h_3 t/3 + h_4 t^2/8.
     """
     variance = pair.power * pair.power_rest
     square = pair.distance * pair.distance
@@ -186,8 +186,9 @@ def _guess_of_middle(rho: float) -> float:
 def _active(base: RoughBase, rho: float, known: float) -> tuple[float, float]:
     """Return the order a > 1 whose bound has the smallest D = logit p - logit q on `base`, and this D.
 
-    `known` is the D of order 1. Let D(a) solve psi(a) = rho a (a - 1). The orders with D(a) <= D are an interval for
-    every D, so that -h'(a) at D(a) changes its sign once.
+    `known` is the D of order 1. psi(a) is a - 1 times the Renyi divergence of order a, and D(a) the D at which the
+    bound is attained: psi(a) = rho a (a - 1). The orders with D(a) <= D are an interval for every D. So the derivative
+    of psi(a) - rho a (a - 1) by a, at D(a), changes its sign once.
     """
     near = [min(known, rho + 2 * math.sqrt(rho * max(-base.log_value, 1.0)))]
 

@@ -341,7 +341,10 @@ def test_sums_of_two_point_losses_are_binomial() -> None:
 
 
 def test_draws_pass_kolmogorov_smirnov() -> None:
-    """Kolmogorov-Smirnov test against the exact law of one sampled Gaussian step and of a Gaussian run."""
+    """Draws of the loss pass a Kolmogorov-Smirnov test against its exact law.
+
+    The runs are one sampled Gaussian step, and several Gaussian steps.
+    """
     law = sampled_gaussian_loss(1.0, 0.2)
     draws = Draws(ComposedLoss(((law, 1),)), 20_000, 3)
     distribution: Any = law.distribution  # Types of scipy allow one argument; kstest passes an array.
