@@ -20,7 +20,7 @@ NEW = {type_of(model) for model in get_args(DiscreteMechanism)} | {"zcdp", "rdp"
 
 
 def sent(page: Page) -> dict[str, Any]:
-    """Press the button, and return the mechanism of the request for the answer."""
+    """Return the mechanism of the request that the button sends."""
     with page.expect_request("**/v1/assessments") as request:
         page.get_by_role("button", name="Answer", exact=True).click()
     mechanism: dict[str, Any] = json.loads(request.value.post_data or "")["mechanism"]
