@@ -31,8 +31,6 @@ MOST_CELLS: Final = 1 << 16
 """Largest number of cells of the lattice of one law, and of the law of equal steps."""
 MOST_PRODUCTS: Final = 3e8
 """Largest number of products of all convolutions: about 0.3 seconds."""
-MOST_ATOMS: Final = 1 << 18
-"""Largest number of values of the total loss of different kinds of steps."""
 DEEPEST: Final = 26.0
 """Standard deviations that masses above `FAINTEST` reach on either side, approximately."""
 PRODUCTS_PER_MICROSECOND: Final = 1500.0

@@ -45,8 +45,8 @@ def assessed_hazards(
 ) -> list[ResponseFields]:
     """Return the hazards (known ways in which such a run leaks more than its description says), present ones first.
 
-    `known` are the hazards of the described mechanism, `run` is the run with its context, `judged` the same run as the
-    sentences name it, and `numbers` are the answers that some sentences quote.
+    `known` are the hazards of the described mechanism, and `run` is the run with its context. `judged` is the run with
+    the changes of its present hazards, which sentences name. `numbers` are the answers that some sentences quote.
     """
     found = [*_of_changes(known, run, judged, numbers), *_of_the_mechanism(known, run), *_of_the_context(run, numbers)]
     return sorted(found, key=lambda each: each["status"] != "present")

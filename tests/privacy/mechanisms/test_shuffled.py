@@ -189,7 +189,7 @@ def test_point_between_data_sets(mechanism: ShuffledReports, rate: float, power:
 def direct_delta(reports: int, epsilon: float, at: float) -> float:
     """Return delta of the clones construction, by a sum over their number C with tails of Bin(C, 1/2).
 
-    A clone is another person's report with the law of one of the two possible reports of the record.
+    A clone is another person's report that shows either value of the record with probability 1/2.
     """
     with mp.workdps(30):
         p, e = mp.exp(epsilon), mp.exp(at)

@@ -19,7 +19,7 @@ from service.privacy.numerics.arrays import FloatArray
 from service.privacy.threat_models.worst_case import WorstCase
 from service.privacy.trade_off.polygon import Corners, PolygonTradeOff
 from service.privacy.trade_off.selection.attacks import attacked
-from service.privacy.trade_off.selection.nodes import nodes_of
+from service.privacy.trade_off.selection.trial import TrialCurve
 from service.privacy.trade_off.selection.trial_counts import (
     BinomialCounts,
     NegativeBinomialCounts,
@@ -115,7 +115,7 @@ def test_no_score_order_of_small_pairs_exceeds_upper_bound(
     slopes = [Fraction(each) for each in (1.0, 1.25, 2.0, 5.0, 20.0)]
     for _ in range(PAIRS):
         pair = small_pair(random, outcomes)
-        bound = SelectionBound(curve_of(pair), counts).deltas(np.log([float(each) for each in slopes]))
+        bound = SelectionBound(TrialCurve(curve_of(pair)), counts).deltas(np.log([float(each) for each in slopes]))
         for slope, most in zip(slopes, bound.tolist(), strict=True):
             worst = max(delta_of_order(order, phi, slope) for order in itertools.permutations(pair))
             assert float(worst) <= most * (1 + 1e-12)
@@ -157,8 +157,8 @@ def test_attacks_stay_below_upper_bound_and_above_plain_orders(
     epsilons = np.array([0.0, 0.5, 1.5])
     for _ in range(4):
         curve = curve_of(small_pair(random))
-        below = attacked(nodes_of(curve), nodes_of(curve.reversed()), counts, np.linspace(0.0, 6.0, 60))
-        assert (below.profile(epsilons).lower <= SelectionBound(curve, counts).deltas(epsilons)).all()
+        below = attacked(TrialCurve(curve).nodes, TrialCurve(curve.reversed()).nodes, counts, np.linspace(0.0, 6.0, 60))
+        assert (below.profile(epsilons).lower <= SelectionBound(TrialCurve(curve), counts).deltas(epsilons)).all()
 
 
 @pytest.mark.parametrize(
@@ -220,7 +220,7 @@ def test_upper_bound_agrees_with_quadrature(seed: int) -> None:
     random = np.random.default_rng([20261130, seed])
     mu, counts = float(np.exp(random.uniform(-2.0, 1.0))), random_counts(random)
     curve = WorstCase().curves(built(gdp(mu))).add
-    bound = SelectionBound(curve, counts)
+    bound = SelectionBound(TrialCurve(curve), counts)
     eps = float(random.uniform(0.0, 3.0 * mu + mu**2))
     found = float(bound.deltas(np.array([eps]))[0])
     expected = min(quadrature(mu, counts, eps, 1_200), 1.0)

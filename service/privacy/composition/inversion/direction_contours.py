@@ -153,7 +153,9 @@ class DirectionContours:
             Indices; empty also where no deformed contour serves the run.
         """
         wide = np.flatnonzero(known.width(rows) > width)
-        served = 0 < len(wide) <= _MOST_WIDE and self.deformed is not None and not is_spent()
+        if self.accuracy.long_lists or self.deformed is None:
+            return wide[:0]
+        served = 0 < len(wide) <= _MOST_WIDE and not is_spent()
         return wide if served else wide[:0]
 
     def tilt_grid(self, digits: float) -> TiltGrid | None:

@@ -29,7 +29,7 @@ from service.privacy.composition.planning.cost_model import summed
 from service.privacy.composition.planning.options import DEFAULT_OPTIONS, EngineOptions
 from service.privacy.composition.planning.parts import contour_parts
 from service.privacy.composition.planning.plan import CLOSED_FORM, Plan, mixed_plan
-from service.privacy.composition.planning.selection import selected_plan
+from service.privacy.composition.planning.selection import Planners, selected_plan
 from service.privacy.errors import UnsupportedCombination
 from service.privacy.mechanisms.abstract import AbstractMechanism, AbstractStep, Steps, merged
 from service.privacy.mechanisms.mixture import Mixture
@@ -107,12 +107,14 @@ def plan(
         case Mixture():
             return _mixture(mechanism, method, neighbours, options)
         case Selected():
-            return selected_plan(
-                mechanism,
-                method,
-                lambda part: plan(part, method, neighbours, options),
-                lambda part: _attained_as_a_whole(part, neighbours, options),
+            in_lists = replace(options, long_lists=True)
+            planners = Planners(
+                partial(plan, method=method, neighbours=neighbours, options=in_lists),
+                partial(plan, method=method, neighbours=neighbours, options=options),
+                partial(_attained_as_a_whole, neighbours=neighbours, options=in_lists),
+                (method, neighbours, options),
             )
+            return selected_plan(mechanism, method, planners)
         case _:
             steps = steps_of(mechanism, neighbours)
             known = _composition(steps, mechanism.type, method, options)

@@ -238,6 +238,8 @@ def _contour(parts: tuple[Counted, ...], accuracy: Accuracy = DEFAULT_ACCURACY) 
 def _with_second(
     inverted: TradeOffPair, roundings: tuple[Steps, ...], options: EngineOptions, lattices: Lattices
 ) -> TradeOffPair:
+    if options.long_lists:
+        return inverted
     options = options.no_finer_than(SECOND_ENGINE)
     tolerance = options.relative_tolerance
     direct = _closed_form_of(roundings)
