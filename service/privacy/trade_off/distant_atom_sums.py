@@ -38,7 +38,7 @@ class DistantAtoms:
     top, step : float
         Largest loss, and spacing, in nats.
     index : array of int, shape (n,)
-        Rising.
+        Distance of each loss from the largest one in units of the spacing, rising.
     logs : array, shape (n,)
         ln of sqrt(dP0 dP1).
     relative : float
@@ -56,7 +56,7 @@ class DistantAtoms:
 
     @property
     def losses(self) -> FloatArray:
-        """Losses, nats, descending."""
+        """Losses of all masses in nats, in descending order."""
         return self.top - self.step * self.index.astype(np.float64)
 
     def plus(self, other: DistantAtoms) -> DistantAtoms:

@@ -43,7 +43,7 @@ NEAREST: Final = 1e-10
 LARGEST_MISSING: Final = 1e4
 """Minus ln of a lower bound of delta that is 0."""
 LARGEST_EXPONENT: Final = 700.0
-"""Largest argument of exp."""
+"""Largest argument of the exponential function."""
 FARTHEST: Final = 0.1
 """Largest such distance."""
 LONGER: Final = 8.0
