@@ -228,6 +228,19 @@ def test_no_schema_has_input_and_output_twins() -> None:
     assert not [name for name in DOCUMENT["components"]["schemas"] if name.endswith(("-Input", "-Output"))]
 
 
+def test_no_named_type_and_no_optional_property_is_a_constant() -> None:
+    """Generated Python clients have two checks of an optional constant, of which strict type checkers reject one."""
+    schemas: dict[str, Any] = DOCUMENT["components"]["schemas"]
+    assert {name for name, schema in schemas.items() if "const" in schema} == set()
+    optional = {
+        f"{name}.{key}"
+        for name, schema in schemas.items()
+        for key, field in schema.get("properties", {}).items()
+        if "const" in field and key not in schema.get("required", [])
+    }
+    assert optional == set()
+
+
 def _nodes(node: Any) -> Iterator[dict[str, Any]]:
     if isinstance(node, dict):
         yield node

@@ -39,7 +39,9 @@ def laplace_distribution(x: FloatArray, scale: float = 1.0) -> FloatArray:
 
 
 def drawn_choice(random: Generator, noise: str) -> tuple[dict[str, Any], float, int]:
-    """Draw a choice; return its description, the largest change of a gap of scores over the scale, and the records."""
+    """Draw a choice; return its description, the largest change of a gap of scores over the scale, and the number of
+    records.
+    """
     scale, change = log_uniform(random, 0.05, 50), log_uniform(random, 0.1, 10)
     monotone, records = bool(random.integers(2)), int(random.integers(1, 4))
     if noise == "permute_and_flip":
@@ -53,9 +55,10 @@ def drawn_choice(random: Generator, noise: str) -> tuple[dict[str, Any], float, 
 @pytest.mark.parametrize("noise", ["gumbel", "exponential", "permute_and_flip"])
 @pytest.mark.parametrize("cases", CASES)
 def test_choice_is_the_best_of_all_gaps_of_two_candidates(noise: str, cases: int) -> None:
-    """The difference of two Gumbel variables is logistic, and that of two exponential variables has Laplace's law.
+    """delta of a choice is the largest P(gap + eta) - e^eps P(gap) over the gaps of the scores of two candidates.
 
-    delta is the largest of P(gap + eta) - e^eps P(gap) over the gaps of the scores.
+    P(gap) is the probability that the candidate ahead by the gap wins: the difference of two Gumbel variables is
+    logistic, and that of two exponential variables has Laplace's law. eta is the largest change of a gap.
     """
     random = default_rng([35, cases, len(noise)])
     law = special.expit if noise == "gumbel" else laplace_distribution
@@ -63,7 +66,7 @@ def test_choice_is_the_best_of_all_gaps_of_two_candidates(noise: str, cases: int
         spec, eta, records = drawn_choice(random, noise)
         epsilon = float(random.uniform(-0.2, 1.0)) * eta
         found = delta_of(spec, epsilon, records)
-        low, high = -eta - 40.0, 40.0
+        low, high, gains = -eta - 40.0, 40.0, np.zeros(1)
         for _ in range(4):
             gaps = np.linspace(low, high, 4_001)
             gains = law(gaps + eta) - math.exp(epsilon) * law(gaps)
@@ -125,7 +128,11 @@ def test_choice_with_laplace_noise_lies_between_attacks_and_laplace_noise(cases:
 
 @pytest.mark.parametrize("cases", [3, thorough(300)])
 def test_thresholds_lie_between_attacks_and_laplace_noise(cases: int) -> None:
-    """delta below is that of the best of all sequences of `sparse_vector.py`, by quadrature over the threshold."""
+    """delta of sparse vectors lies between that of the best attack and that of Laplace noise.
+
+    The attacks are those of `sparse_vector.py`, by quadrature over the noise of the threshold. The noise has the sum of
+    both epsilons as its shift.
+    """
     random = default_rng([37, cases])
     for _ in range(cases):
         first, second = log_uniform(random, 0.1, 3), log_uniform(random, 0.1, 3)

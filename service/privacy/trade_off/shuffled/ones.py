@@ -176,7 +176,10 @@ class _Contour:
         return math.fsum(parts) + 64 * UNIT_ROUNDOFF * math.fsum(map(abs, parts))
 
     def maximum(self) -> tuple[tuple[float, float], tuple[float, float]]:
-        """Return lower and upper bound of max_J G(J), each as (factor, logarithm of the scale)."""
+        """Return lower and upper bound of max_J G(J), each as (factor, logarithm of the scale).
+
+        G is that of the module docstring of `ones.py`.
+        """
         start = float(self.start)
         for _ in range(MOST_MOVES):
             low, high, scale = self._values(start + AROUND)
@@ -221,7 +224,10 @@ class _Contour:
         return low, (found + changes + aliases) * (1 + 2 * room), moment
 
     def _transform(self, t: FloatArray, middle: float) -> tuple[np.ndarray, FloatArray]:
-        """Return e^{K(s0 + i t) - K(s0) - i t J} for J = `middle`, and its relative error."""
+        """Return e^{K(s0 + i t) - K(s0) - i t J} for J = `middle`, and its relative error.
+
+        K is the log-moment function of the number of ones, and s0 the tilt of the contour.
+        """
         half = np.sin(0.5 * t)
         log_size = np.zeros_like(t)
         angle = float(self._mean(self.exact_tilted) - Fraction(middle)) * t

@@ -142,7 +142,10 @@ def test_power_agrees_with_brute_force_over_orders(cases: int) -> None:
 
 @pytest.mark.parametrize("cases", [2, MANY])
 def test_delta_agrees_with_brute_force_over_orders_and_rates(cases: int) -> None:
-    """delta is the largest of T(q) - e^eps q over the rates q, which is concave in q."""
+    """delta of a class is the largest value of T(q) - e^eps q over the rates q, by a search over orders and rates.
+
+    T(q) is the largest power at the rate q. The difference is concave in q.
+    """
     random = default_rng([20261128, cases])
     for _ in range(cases):
         spec, _ = drawn(random)
