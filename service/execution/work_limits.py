@@ -238,7 +238,7 @@ class WorkAccount:
         return int(self._limits.clock() // self._limits.window_seconds)
 
     def _renew(self) -> float:
-        """Begin a window of time if the clock has left the current one, and return the time of the clock."""
+        """Set the window of time to that of the clock, and return the time of the clock."""
         now = self._limits.clock()
         if not self._begin <= now < self._end:
             size = self._limits.window_seconds
