@@ -584,25 +584,27 @@ class ResolvedStep(AbstractStep):
 class DescribedStep(AbstractStep):
     """Step as a request describes it, before the neighbouring relation is known.
 
-    The method `under` returns the step with its pair of laws. The curves of this step are those of one added record.
+    The method `under` returns the step with its pair of laws. The curves of this step are those between the
+    `default_neighbours`, by default of one added record.
     """
 
     __slots__ = ()
+    default_neighbours: ClassVar[Neighbours] = ONE_ADDED
 
     @final
     @override
     def curves(self) -> TradeOffPair:
-        return self.under(ONE_ADDED).curves()
+        return self.under(self.default_neighbours).curves()
 
     @final
     @override
     def part(self) -> Part | None:
-        return self.under(ONE_ADDED).part()
+        return self.under(self.default_neighbours).part()
 
     @final
     @override
     def loss_law(self) -> LossLaw:
-        return self.under(ONE_ADDED).loss_law()
+        return self.under(self.default_neighbours).loss_law()
 
 
 Steps: TypeAlias = tuple[tuple[AbstractStep, int], ...]

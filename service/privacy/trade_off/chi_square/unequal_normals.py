@@ -67,11 +67,6 @@ class UnequalNormalsTradeOff(AbstractTradeOff):
 
     @property
     @override
-    def smallest_log_ratio(self) -> Enclosure:
-        return _approximately(-math.inf if self._inverse else self._least)
-
-    @property
-    @override
     def singular_power(self) -> Enclosure:
         return _approximately(0.0)
 
