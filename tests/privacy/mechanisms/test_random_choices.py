@@ -66,7 +66,7 @@ def test_choice_is_the_best_of_all_gaps_of_two_candidates(noise: str, cases: int
         spec, eta, records = drawn_choice(random, noise)
         epsilon = float(random.uniform(-0.2, 1.0)) * eta
         found = delta_of(spec, epsilon, records)
-        low, high = -eta - 40.0, 40.0
+        low, high, gains = -eta - 40.0, 40.0, np.zeros(1)
         for _ in range(4):
             gaps = np.linspace(low, high, 4_001)
             gains = law(gaps + eta) - math.exp(epsilon) * law(gaps)

@@ -117,3 +117,10 @@ def test_parts_below_the_composition_raise_numerical_failure() -> None:
         bounded.power_at(1e-9)
     with pytest.raises(NumericalFailure):
         bounded.profile(np.array([20.0]))
+
+
+def test_many_small_losses_concentrate() -> None:
+    """N pure steps of epsilon e are about Gaussian with mu = e sqrt(N), far below the sum N e."""
+    step = {"type": "repeated", "mechanism": {"type": "staircase", "epsilon": 1e-6, "gamma": 0.4}, "steps": 10**12}
+    found = choose.pair(built(step)).add.epsilon(1e-6)
+    assert found.upper <= 0.5 + 2 * math.sqrt(0.5 * math.log(1e6)) + 1e-9

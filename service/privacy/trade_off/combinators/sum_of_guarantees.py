@@ -41,6 +41,9 @@ class Guarantees:
     composition satisfies (sum eps_i, sum delta_i)-DP in that direction: the part of P1 below e^{eps_i} P0 has at least
     the mass 1 - delta_i, and the product of these parts lies below e^{sum eps_i} P0 (Dwork, Roth 2014, Theorem 3.16).
 
+    Steps with losses in [-eps_i, eps_i] are rho-zero-concentrated DP with rho = sum eps_i^2/2, so that they satisfy
+    (rho + 2 sqrt(rho ln(1/delta)), delta)-DP (Bun, Steinke 2016, Propositions 1.3 and 1.4).
+
     Parameters
     ----------
     parts : callable
@@ -65,6 +68,8 @@ class Guarantees:
     def epsilon(self, delta: float) -> float:
         """Return an upper bound of epsilon at one delta, of which every part has an equal share.
 
+        Parts with bounded losses share one delta, if that is better.
+
         Parameters
         ----------
         delta : float
@@ -75,10 +80,15 @@ class Guarantees:
         float
             Upper bound of epsilon, nats.
         """
-        share = delta / max(len(self._parts), 1) / OUTWARD
-        if 0 < share < SMALLEST_SHARE:
-            share = 0.0
-        return math.fsum(min(_epsilon(*each, share) for each in part) for part in self._parts) * OUTWARD
+        known = _sum(self._parts, delta)
+        bounded = [part for part in self._parts if _divergence(part) < math.inf]
+        if not bounded or delta < SMALLEST_SHARE:
+            return known
+        rest = [part for part in self._parts if _divergence(part) == math.inf]
+        share = delta / 2 if rest else delta
+        rho = math.fsum(map(_divergence, bounded)) * OUTWARD
+        concentrated = (rho + 2 * math.sqrt(rho * -math.log(share))) * OUTWARD
+        return min(known, (concentrated + _sum(rest, share)) * OUTWARD)
 
     @cached_property
     def stored(self) -> tuple[FloatArray, FloatArray]:
@@ -142,6 +152,22 @@ class Guarantees:
         rest = np.log1p(-alpha[:, None] - np.exp(logs) * OUTWARD - 2 * SLACK) - known
         rest = rest - SLACK * (1 + np.abs(rest) + known)
         return np.where(np.isnan(rest), -np.inf, rest).max(axis=1, initial=-np.inf)
+
+
+def _sum(parts: Sequence[Alternatives], delta: float) -> float:
+    """Return the sum of epsilon over all parts, each at an equal share of `delta`."""
+    share = delta / max(len(parts), 1) / OUTWARD
+    if share < SMALLEST_SHARE:
+        share = 0.0
+    return math.fsum(min(_epsilon(*each, share) for each in part) for part in parts) * OUTWARD
+
+
+def _divergence(part: Alternatives) -> float:
+    """Return rho such that a part is rho-zero-concentrated DP: half the sum of its squared largest losses."""
+    return min(
+        0.5 * count * max(curve.largest_log_ratio.upper, -curve.smallest_log_ratio.lower, 0.0) ** 2
+        for curve, count in part
+    )
 
 
 def _epsilon(curve: AbstractTradeOff, count: int, delta: float) -> float:
