@@ -116,7 +116,7 @@ class AtomParts(TruncatedSummand):
         return lost, lost
 
     def cumulants(self, tilts: FloatArray) -> RealCumulants:
-        """Return K(s), K'(s), K''(s) at the real tilts s, shape (S,), with a bound of the error of K.
+        """Return K(s), K'(s), K''(s) at the real tilts s, shape (tilts,), with a bound of the error of K.
 
         K(s) = ln E0 e^{sS} is the log-moment function of the total loss S of all steps.
         """
