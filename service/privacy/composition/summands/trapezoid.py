@@ -441,7 +441,10 @@ class NormalTrapezoid(TruncatedTrapezoid):
 
     @property
     def real(self) -> NormalTrapezoid:
-        """Law of these separate runs on fewer nodes, which suffice at real tilts but not on contours."""
+        """Law of the same runs on fewer nodes, which suffice at real tilts but not on contours.
+
+        The object may hold several runs that are not composed with each other.
+        """
         return self
 
     @property

@@ -1,4 +1,7 @@
-"""Large-dimension limit of the GLRT curves: tests with one threshold between normal laws of unequal variance."""
+"""Large-dimension limit of the GLRT curves: tests with one threshold between normal laws of unequal variance.
+
+The adversary of the generalised likelihood ratio test (GLRT) does not know the direction of the record's answer.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +23,8 @@ LARGEST_EPSILON = 1e6
 @final
 class UnequalNormalsTradeOff(AbstractTradeOff):
     """Approximate curve R(x) = Q((Q^-1(x) - m)/rho), or its inverse function R'(x) = Q(rho Q^-1(x) - m).
+
+    The adversary of the generalised likelihood ratio test (GLRT) does not know the direction of the record's answer.
 
     Notes
     -----
