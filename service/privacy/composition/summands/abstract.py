@@ -172,8 +172,11 @@ class Summand(ABC):
         return (self.rank,)
 
     def joins(self, _group: Sequence[Any], /) -> bool:
-        """Return whether these steps share the arrays of `_group`, earlier summands of the same kind."""
-        return False
+        """Return whether these steps share the arrays of `_group`, earlier summands of the same kind.
+
+        By default they do if their losses have no density, because such laws need no common grid.
+        """
+        return not self.decays
 
     @classmethod
     def last_nodes_are_negligible(

@@ -12,9 +12,7 @@ equidistant heights t_k, k = a B + b, are products of two matrices, of e^{i a B 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Self
 
 import numpy as np
 from typing_extensions import override
@@ -74,10 +72,6 @@ class AtomSteps(Summand):
     @override
     def order(self) -> tuple[int, ...]:
         return 5, self.law.size, self.count
-
-    @override
-    def joins(self, group: Sequence[Self]) -> bool:
-        return True
 
 
 class AtomParts(TruncatedSummand):

@@ -17,10 +17,8 @@ Steep laws and high contours have more panels and nodes (`SampledLaplaceParts.re
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Self
 
 import numpy as np
 from typing_extensions import override
@@ -69,10 +67,6 @@ class LaplaceSteps(Summand):
     def loss_range(self) -> tuple[float, float]:
         low, high = np.log1p(self.sample_rate * np.expm1(np.array([-self.largest_loss, self.largest_loss]))).tolist()
         return self.count * low, self.count * high
-
-    @override
-    def joins(self, group: Sequence[Self]) -> bool:
-        return True
 
 
 class SampledLaplaceParts(TruncatedSummand):

@@ -13,9 +13,7 @@ the transform vanishes at x = pi/2. Only the absolute error of the value is left
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Self
 
 import numpy as np
 from typing_extensions import override
@@ -60,10 +58,6 @@ class TwoPointSteps(Summand):
     @property
     @override
     def is_symmetric(self) -> bool:
-        return True
-
-    @override
-    def joins(self, group: Sequence[Self]) -> bool:
         return True
 
 

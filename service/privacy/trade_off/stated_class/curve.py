@@ -71,6 +71,7 @@ class AbstractClassTradeOff(AbstractTradeOff):
 
     evidence = Evidence.PROVED
     method = "closed_form"
+    has_only_profile = True  # the slopes of its points are hardly known
 
     def __init__(self, region: AbstractRegion, records: int = 1) -> None:
         self.region, self.records = region, records
