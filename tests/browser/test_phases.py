@@ -112,7 +112,7 @@ def contents(browser: Browser, address: str) -> dict[str, Panels]:
 
 @pytest.fixture
 def first(page: Page, watched: Watched, address: str) -> Page:
-    """Return the page with content in every panel."""
+    """Return the page with the form "first" and its answers, so that every panel has content."""
     watched.expected = ("Failed to load resource",)
     page.context.add_init_script(CONDITIONS + LOOK)
     opened(page, address, "first")

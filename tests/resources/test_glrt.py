@@ -1,4 +1,7 @@
-"""Requests with the GLRT adversary: the accompanying worst case, assumptions, and errors with pointers."""
+"""Requests with the GLRT adversary: the accompanying worst case, assumptions, and errors with pointers.
+
+The adversary of the generalised likelihood ratio test (GLRT) does not know the direction of the record's answer.
+"""
 
 from __future__ import annotations
 

@@ -28,6 +28,8 @@ def simulated_scores(
 ) -> tuple[FloatArray, FloatArray]:
     """Simulate the statistics of the GLRT and of the optimal adversary for independent runs.
 
+    The adversary of the generalised likelihood ratio test (GLRT) does not know the direction of the record's answer.
+
     Parameters
     ----------
     trials : int

@@ -1,4 +1,7 @@
-"""Assessment resource, `POST /v1/assessments`: all attackers, the hazards, a statement and a decision about one run."""
+"""Assessment resource, `POST /v1/assessments`: all attackers, the hazards, a statement and a decision about one run.
+
+A hazard is a known way in which a run is less private than described.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +64,8 @@ class AssessmentPlans:
     """Engines chosen for an assessment: for the judged run, its attackers and its requests for bounds.
 
     The judged run (`settled`) has the changes of all present hazards. `reads_mu` is whether to compute mu, which
-    summarises the curve and is skipped if it is too expensive.
+    summarises the curve and is skipped if it is too expensive. A hazard is a known way in which a run is less private
+    than described.
     """
 
     settled: RunWithHazards
@@ -175,7 +179,10 @@ def _response(request: AssessmentsRequest, plans: AssessmentPlans, digest: str, 
 
 
 def judged_of(request: AssessmentsRequest) -> RunWithHazards:
-    """Return the run with the changes of its hazards, or the described run if the changed run cannot be computed."""
+    """Return the run with the changes of its hazards, or the described run if the changed run cannot be computed.
+
+    A hazard is a known way in which a run is less private than described.
+    """
     described = AssessedRun.of(request)
     found = judged(described)
     if found.changes:

@@ -1,4 +1,7 @@
-"""PMP of the Gaussian mechanism: Proposition 12 and the exact value on a line, against references, oracles and laws."""
+"""PMP of the Gaussian mechanism: Proposition 12 and the exact value on a line, against references, oracles and laws.
+
+PMP is practical membership privacy: the attacker does not know which records were drawn.
+"""
 
 from __future__ import annotations
 
@@ -131,7 +134,10 @@ def test_padded_distances_are_upper_bounds() -> None:
 
 
 def test_one_record_of_two_equals_differential_privacy() -> None:
-    """Both bounds of the PMP parameter meet that of differential privacy if the data are one record of two (n = 1)."""
+    """Both bounds of the PMP parameter meet that of differential privacy if the data are one record of two (n = 1).
+
+    PMP is practical membership privacy: the attacker does not know which records were drawn.
+    """
     for delta in (1e-200, 1e-5, 0.2):
         release = GaussianRelease("sum", 1, 0.5, 0.4)
         found = gaussian_pmp(np.array([[-0.5], [0.5]]), release, delta).epsilon
@@ -143,7 +149,8 @@ def test_one_record_of_two_equals_differential_privacy() -> None:
 def brute_truth(values: list[float], size: int, noise_std: float, delta: float) -> float:
     """Return the exact PMP parameter of points on a line, by sums over all subsets on a fine grid of outcomes.
 
-    The parameter is the largest over all points and both orders of the laws.
+    The parameter is the largest over all points and both orders of the laws. PMP is practical membership privacy: the
+    attacker does not know which records were drawn.
     """
     largest = 0.0
     outcomes = np.linspace(min(values) * len(values) - 12, max(values) * len(values) + 12, 400_001)

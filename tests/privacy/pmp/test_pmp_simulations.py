@@ -1,4 +1,7 @@
-"""Simulated parent sets: mean values of the paper's figures, determinism, and inequalities that hold in every trial."""
+"""Simulated parent sets: mean values of the paper's figures, determinism, and inequalities that hold in every trial.
+
+The parent set is the population from which the data are drawn.
+"""
 
 from __future__ import annotations
 

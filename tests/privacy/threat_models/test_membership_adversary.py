@@ -129,7 +129,8 @@ def test_exact_composition_tends_to_limit_of_one_direction() -> None:
 def _susceptibility(mu: float, dimension: int, size: int) -> float:
     """Return the susceptibility at which one step without sampling is `mu`-GMIP, by bisection.
 
-    `dimension` is the number of parameters, and `size` the batch size.
+    `dimension` is the number of parameters, and `size` the batch size. GMIP is Gaussian membership inference privacy
+    (Leemann et al. 2023).
     """
     low, high = 0.0, 1e9
     for _ in range(200):

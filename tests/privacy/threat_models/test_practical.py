@@ -1,4 +1,7 @@
-"""Practical attacker: the curve of a stated PMP parameter, unsupported questions, and the worst case as a limit."""
+"""Practical attacker: the curve of a stated PMP parameter, unsupported questions, and the worst case as a limit.
+
+PMP is practical membership privacy: the attacker does not know which records were drawn.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +45,8 @@ def practical(epsilon: float, delta: float = 0.0) -> Practical:
 def test_success_and_eta_match_closed_form(epsilon: float) -> None:
     """The success of an attack under eps-PMP is 1/(1 + e^-eps), and eta = tanh(eps/2)/2 is half its advantage.
 
-    eta is below the printed value (1 - e^-eps)/2.
+    eta is below the printed value (1 - e^-eps)/2. PMP is practical membership privacy: the attacker does not know which
+    records were drawn.
     """
     curve = practical(epsilon).curves(built(OPEN)).add
     accuracy = membership.attack_accuracy(curve, 0.5).value

@@ -92,11 +92,6 @@ class SmoothedAtoms(AbstractTradeOff):
     def largest_log_ratio(self) -> Enclosure:
         return self._ratios[1]
 
-    @property
-    @override
-    def smallest_log_ratio(self) -> Enclosure:
-        return self._ratios[0]
-
     @override
     def reversed(self) -> SmoothedAtoms:
         return self._reversed

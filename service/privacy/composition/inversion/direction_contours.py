@@ -189,15 +189,6 @@ class DirectionContours:
         low, high = self.run.loss_range
         return around(-low, self.run.least_loss_error) if self.reflected else around(high)
 
-    @property
-    def smallest_log_ratio(self) -> Enclosure:
-        """Smallest log-likelihood ratio of this direction in nats, enclosed.
-
-        It is minus the largest ratio of the other direction.
-        """
-        low, high = self.run.loss_range
-        return around(-high) if self.reflected else around(low, self.run.least_loss_error)
-
     def neighbours_may_help(self, tilt: Tilt) -> bool:
         """Return whether contours at neighbouring tilts may give narrower enclosures than the contour at `tilt`.
 

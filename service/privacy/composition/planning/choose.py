@@ -87,15 +87,18 @@ def plan(
 
     Notes
     -----
-    `closed_form` serves one step of any kind, any number of Gaussian and gdp steps, and runs of `pure_dp` and
-    `approximate_dp` steps of few kinds. It also serves runs of equal Laplace steps that are short enough for exact
-    sums. Finally, it serves one step or such a run beside few steps of two losses (pure and approximate DP). `contour`
-    serves any mix of Gaussian, gdp and Laplace steps, sampled or not, and of steps of two losses. It does not serve a
-    mix without a Gaussian step whose Laplace steps are so few that atoms dominate. It serves steps of two losses alone
-    where they are too many for sums. `discretised` serves any steps. `auto` takes the first of these that can serve,
-    and adds `discretised` where `contour` is wide. One step beside steps of two losses is evaluated on contours first.
-    A mixture has the mixed curves of its components, each by the same
-    method.
+    `auto` takes the first of these engines that can serve, and adds `discretised` where `contour` is wide:
+
+    - `closed_form`: one step of any kind; any number of Gaussian and gdp steps; runs of `pure_dp` and `approximate_dp`
+      steps of few kinds; equal Laplace steps that are few enough for exact sums; one step, or such Laplace steps,
+      beside few steps of two losses (pure and approximate DP),
+    - `contour`: any mix of Gaussian, gdp and Laplace steps, sampled or not, and of steps of two losses; steps of two
+      losses alone where they are too many for sums. It does not serve a mix without a Gaussian step whose Laplace steps
+      are so few that atoms dominate,
+    - `discretised`: any steps.
+
+    One step beside steps of two losses is evaluated on contours first. A mixture has the mixed curves of its
+    components, each by the same method.
     """
     if method not in METHODS:
         raise UnsupportedCombination("method", f"method {method!r}", "no engine has that name.", METHODS)

@@ -37,11 +37,6 @@ class ExtremeOf(AbstractTradeOff):
 
     @property
     @override
-    def smallest_log_ratio(self) -> Enclosure:
-        return reduce(smallest if self.is_strongest else largest, (curve.smallest_log_ratio for curve in self.curves))
-
-    @property
-    @override
     def singular_power(self) -> Enclosure:
         return self._extreme(curve.singular_power for curve in self.curves)
 

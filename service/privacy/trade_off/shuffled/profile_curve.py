@@ -73,12 +73,6 @@ class ProfileCurve(AbstractTradeOff):
         `nodes` is the accuracy: `ROUGH`, `EASY` or `FINE`.
         """
 
-    @property
-    @override
-    def smallest_log_ratio(self) -> Enclosure:
-        other = self.reversed().largest_log_ratio
-        return Enclosure(-other.upper, -other.lower, other.evidence)
-
     @override
     def _profile_formula(self, epsilon: FloatArray) -> EnclosureArray:
         low, high = self.log_ends(epsilon)
