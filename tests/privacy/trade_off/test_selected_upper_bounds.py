@@ -95,6 +95,7 @@ def test_runs_that_reveal_nearly_everything_or_nothing_have_finite_narrow_bounds
     most = epsilon(selected(gdp(50.0), "geometric", mean=10.0))
     one = epsilon(gdp(50.0), DELTA / 10)
     assert most.upper <= one.upper + 2 * math.log(10) + 1e-6
+    assert epsilon(gdp(50.0)).lower * (1 - 1e-12) <= most.lower < most.upper
     assert epsilon(selected(gdp(1e-9), "geometric", mean=10.0)).upper == 0.0
     assert epsilon(selected(gdp(1e-4), "poisson", mean=10.0), 1e-6).upper <= 2e-3
 
