@@ -69,9 +69,7 @@ ComplexArray = NDArray[np.complex128]
 class _Tilt:
     """Numbers at the point s0 where a contour crosses the real axis: s0, log-moment M, M', M'' and the error of M.
 
-    M is without the smoothing.
-
-    `weights` is the tilted law v_i.
+    M leaves out the normal number that smooths the law. `weights` has the probabilities of the law tilted at s0.
     """
 
     at: float
