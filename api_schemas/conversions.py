@@ -99,7 +99,10 @@ class GdpGmipRequest(Request):
 
     @property
     def target(self) -> tuple[Literal["mu_dp", "mu_mip"], float]:
-        """Name and value of the parameter that the request gives: mu_dp or mu_mip."""
+        """Name and value of the parameter that the request gives: mu_dp or mu_mip.
+
+        GMIP is Gaussian membership inference privacy (Leemann et al. 2023).
+        """
         if self.mu_dp is not None:
             return "mu_dp", self.mu_dp
         return "mu_mip", self.mu_mip or LEAST_MU  # which is not 0

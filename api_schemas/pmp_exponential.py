@@ -1,4 +1,8 @@
-"""Request and response of `POST /v1/pmp/exponential`: PMP of the exponential mechanism on a given parent set."""
+"""Request and response of `POST /v1/pmp/exponential`: PMP of the exponential mechanism on a given parent set.
+
+PMP is practical membership privacy: the attacker does not know which records were drawn. The parent set is the
+population from which the data are drawn.
+"""
 
 from __future__ import annotations
 
@@ -187,7 +191,7 @@ class PmpExponentialRequest(Request):
 
     @property
     def point_count(self) -> int:
-        """Size of the parent set, 2n."""
+        """Size of the parent set (population of which the data are a part), 2n."""
         return len(self.points or ()) if self.losses is None else len(self.losses[0])
 
     @property
@@ -202,7 +206,7 @@ class PmpExponentialRequest(Request):
 
     @property
     def enumerates(self) -> bool:
-        """Whether the computation sums over all halves of the parent set."""
+        """Whether the computation sums over all halves of the parent set (population of which the data are a part)."""
         return self.data_size <= EXACT_BY_DEFAULT if self.exact is None else self.exact
 
 

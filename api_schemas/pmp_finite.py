@@ -95,7 +95,10 @@ class PmpFiniteRequest(Request):
 
     @property
     def subsets_in_order(self) -> Iterable[tuple[int, ...]]:
-        """The subsets of the parent set, one for each row of `probabilities`."""
+        """The subsets of the parent set, one for each row of `probabilities`.
+
+        The parent set is the population from which the data are drawn.
+        """
         return self.subsets or combinations(range(self.points), self.points // 2)
 
 

@@ -1,4 +1,8 @@
-"""Request and response of `POST /v1/pmp/gaussian`: PMP of a sum or mean with Gaussian noise on a given parent set."""
+"""Request and response of `POST /v1/pmp/gaussian`: PMP of a sum or mean with Gaussian noise on a given parent set.
+
+PMP is practical membership privacy: the attacker does not know which records were drawn. The parent set is the
+population from which the data are drawn.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +42,10 @@ class DpTarget(Request):
 
 
 class PmpGaussianParameters(Request):
-    """Parameters of a Gaussian PMP request, which JSON requests and uploaded archives share."""
+    """Parameters of a Gaussian PMP request, which JSON requests and uploaded archives share.
+
+    PMP is practical membership privacy: the attacker does not know which records were drawn.
+    """
 
     query: Query = "mean"
     clip_radius: Annotated[

@@ -1,4 +1,4 @@
-"""Named examples of PMP of the Gaussian mechanism for the published document."""
+"""Named examples of practical membership privacy (PMP) of the Gaussian mechanism for the published document."""
 
 from __future__ import annotations
 

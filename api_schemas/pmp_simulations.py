@@ -1,4 +1,7 @@
-"""`POST /v1/pmp/simulations`: practical membership privacy on simulated parent sets, as in the figures of the paper."""
+"""`POST /v1/pmp/simulations`: practical membership privacy on simulated parent sets, as in the figures of the paper.
+
+The parent set is the population from which the data are drawn.
+"""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ PREDICATE_FAMILY: Final = "urn:privacy-bounds:predicate:v"
 PREDICATE_TYPE: Final = f"{PREDICATE_FAMILY}1"
 EXAMPLE_KEY_ID: Final = "kPrK_qmxVWaYVA9wwBF6Iuo3vVzz7TxHCTwXBygrS4k"
 
-SignedKind = Literal["answer", "decision", "report"]
+SignedKind = Literal["answer", "decision", "report", "job"]
 KeyId = Annotated[
     str,
     Field(

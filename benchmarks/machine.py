@@ -21,6 +21,7 @@ PACKAGES: Final = (
     "uvloop",
     "dp-accounting",
     "riskcal",
+    "autodp",
     "prv-accountant",
 )
 

@@ -1,4 +1,8 @@
-"""Engines by name: time of certified answers to Laplace runs, time of the other engines, and memory."""
+"""Time and memory of single engines.
+
+The parts measure certified answers for runs with Laplace noise, the Edgeworth series and the Monte Carlo estimate,
+ground truth (evaluation in ball arithmetic), and the peak memory of certified answers.
+"""
 
 from __future__ import annotations
 

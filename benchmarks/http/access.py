@@ -80,7 +80,8 @@ def measure() -> Section:
 def compare(free: Server, asking: Server, text: str, *, repeats: bool) -> list[Pair]:
     """Load a server without and one with credentials in turns, and return the ratios of each round.
 
-    `free` needs no credentials, `asking` receives the key `text`. Either is first in every other round.
+    A round measures each server once. `free` needs no credentials, `asking` receives the key `text`. The server that is
+    measured first changes from round to round.
     """
     header = f"Authorization: Bearer {text}\r\n".encode()
     pairs: list[Pair] = []

@@ -198,7 +198,8 @@ def _table(found: Sequence[Beside]) -> Table:
             "One-sided: an upper bound that is looser than ours. Wrong: below our lower bound, which an attack "
             f"attains. Differences within {UNCERTAIN:g} are called inside. dp-accounting: loss distributions on a grid "
             "of 1e-4, and its Renyi accountant for classes and selections. riskcal: power from classes and from these "
-            "distributions. autodp: Renyi curves. The neighbouring relation of randomised response is replace_one. "
+            "distributions. autodp: Renyi curves; none of them has shuffled reports. The neighbouring relation of "
+            "randomised response is replace_one. "
             "A ratio below 1: the peer evaluates a formula of few orders, which bounds from one side.",
         ),
     )

@@ -131,8 +131,8 @@ class Guide:
     def log_bound(self, theta: float, t: float = 0.0, scale: float = 1.0) -> float:
         """Return about ln of a bound of |M(theta + it)| e^{-(theta - 1) eps} for the transform M of the run's loss.
 
-        If outcomes are divided by cuts (section 6 of the proof), M is the transform of the rare part. `scale` is that
-        of `eta`.
+        If outcomes are divided by cuts (section 6 of the proof), M is the transform of the rare part. `scale` is the
+        distance by which paths are moved, in the unit of the method `eta`.
         """
         u, share = 1 - theta if self.flip else theta, -math.inf
         total = float(self.mu_squared) * (theta * (theta - 1) - t * t) / 2 - (theta - 1) * self._near
@@ -144,11 +144,14 @@ class Guide:
             share = max(share, math.log(len(self.steps) * step.count) + rare - moment)
         return total + min(0.0, share)
 
-    def threshold(self, alpha: float) -> tuple[float, float]:
-        """Return the approximate threshold of the loss at the false positive rate `alpha`, and the loss's spread."""
-        x = minimise_positive(lambda x: (self.log_bound(x) - math.log(alpha)) / x)
-        around = self.log_bound(1.01 * x) + self.log_bound(0.99 * x) - 2 * self.log_bound(x)
-        return (self.log_bound(x) - math.log(alpha)) / x, min(100 * math.sqrt(abs(around)), 3) / x
+    def threshold(self, nats: float) -> tuple[float, float]:
+        """Return the approximate threshold of the loss at the false positive rate e^-`nats`, and the loss's spread.
+
+        The tail beyond the threshold is smaller than its exponential bound, by about the factor of a Gaussian.
+        """
+        x = minimise_positive(lambda x: (self.log_bound(x) + nats) / x)
+        above, at, below = (self.log_bound(scale * x) for scale in (1.01, 1, 0.99))
+        return (at + nats - math.log1p((12 * nats) ** 0.5)) / x, min(100 * abs(above + below - 2 * at) ** 0.5, 3) / x
 
     def _end(self, scale: float) -> float:
         """Return the smallest height T on the contour beyond which all nodes are negligible, for `scale` of `eta`."""

@@ -51,7 +51,7 @@ def largest_power(steps: Sequence[Step], direction: Direction, alpha: Fraction, 
     one = _as_one_step(steps)
     if one is not None:
         return _power_of_one(*one, direction, ball(alpha))
-    (point, spread), rate = Guide(split(steps), direction).threshold(float(alpha)), float(alpha)
+    (point, spread), rate = Guide(split(steps), direction).threshold(-math.log(alpha)), float(alpha)
     gap = math.exp(-nats / 3) * min(1.0, spread)
     while True:
         read, centre, spread = profile(steps, direction, point, nats), point, 1.5 * spread

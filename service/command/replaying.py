@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from typing import Any
+from typing import Any, cast
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import from_json
@@ -16,11 +16,12 @@ from service.execution.worker import compute_body
 from service.importers.catalogue import validate_with_imports
 from service.privacy.errors import PrivacyComputationError
 from service.problems import problem_of
-from service.resources.abstract import Computation
+from service.resources.abstract import Chunking, Computation
 from service.resources.assessments.stored_decision import decision_in
 from service.resources.catalogue import RESOURCES, resource
 from service.resources.digest import canonical_text, digest
-from service.signing.statement import Statement
+from service.signing.envelope import restore_doubles
+from service.signing.statement import Statement, job_answer
 
 
 class CannotReplay(Exception):
@@ -40,10 +41,16 @@ def compute_again(statement: Statement) -> tuple[str, dict[str, Any]]:
     if statement.resource not in RESOURCES:
         raise CannotReplay("this version has no such resource; install the version that made the statement.")
     computation = resource(statement.resource)
+    if statement.kind == "job" and computation.chunking is None:
+        raise CannotReplay("a job of this resource has a statement of another kind.")
     request = restore_request(computation, statement)
     name = digest(computation.name, ENGINE_VERSION, request)
     try:
         with progress_indicator():
+            if computation.chunking is not None and statement.kind == "job":
+                body = _compute_lines(computation, computation.chunking, request, name)
+                answer = job_answer(body, name.removeprefix("sha256:"), ENGINE_VERSION)
+                return hashlib.sha256(body).hexdigest(), _as_archived(answer)
             body = compute_body(computation, request, name, ENGINE_VERSION).body
     except PrivacyComputationError as error:
         detail = problem_of(error, instance="", request_id="").detail
@@ -53,7 +60,22 @@ def compute_again(statement: Statement) -> tuple[str, dict[str, Any]]:
         if decided is None:
             raise CannotReplay("the request has no policy, and therefore no decision.")
         body = decided
-    return hashlib.sha256(body).hexdigest(), from_json(canonical_text(from_json(body)))
+    return hashlib.sha256(body).hexdigest(), _as_archived(from_json(body))
+
+
+def _as_archived(answer: dict[str, Any]) -> dict[str, Any]:
+    """Return an answer as a statement contains it: in canonical form, which has large integers as strings."""
+    return cast("dict[str, Any]", restore_doubles(from_json(canonical_text(answer))))
+
+
+def _compute_lines(computation: Computation[Any, Any], chunking: Chunking[Any], request: BaseModel, name: str) -> bytes:
+    """Return the results of a job as JSON lines. Its request has the digest `name` and is divided by `chunking`."""
+    total, most = chunking.points(request), chunking.max_chunk_points(request)
+    lines: list[bytes] = []
+    for start in range(0, total, most):
+        part = chunking.chunk_request(request, start, min(start + most, total))
+        lines.append(chunking.lines(compute_body(computation, part, name, ENGINE_VERSION).body, start))
+    return b"".join(lines)
 
 
 def restore_request(computation: Computation[Any, Any], statement: Statement) -> BaseModel:
@@ -63,12 +85,14 @@ def restore_request(computation: Computation[Any, Any], statement: Statement) ->
     2^53 - 1 as strings, which only the second, lenient attempt reads.
     """
     body = json.dumps(statement.request).encode()
+    chunking = computation.chunking if statement.kind == "job" else None
+    request_type = computation.request_type if chunking is None else chunking.request_type
     for strict in (None, False):
         try:
             request = (
-                validate_with_imports(computation.request_type, body)
+                validate_with_imports(request_type, body)
                 if strict is None
-                else computation.request_type.model_validate_json(body, strict=False)
+                else request_type.model_validate_json(body, strict=False)
             )
         except ValidationError:
             continue

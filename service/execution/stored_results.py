@@ -94,13 +94,17 @@ class StoredResults:
     def store(
         self, computation: AnyComputation, digest: str, body: bytes, cost: int, requester: str = LOCAL_REQUESTER
     ) -> None:
-        """Store a result that a job computed. Results that were expensive are written to Redis as well."""
+        """Store a result that a job computed. Results that were expensive are written to Redis as well.
+
+        A result in memory is not written again, since another instance may have put its digest under quarantine.
+        """
         if digest in self.quarantine:
             return
-        self._memory.put(computation.name, digest, body, requester)
         is_shared = self._shared is not None and cost >= self._shared.cost_floor
-        if self._shared is not None and is_shared:
-            self._shared.cache.put(computation.name, digest, body)
+        if self._memory.lookup(computation.name, digest) is None:
+            self._memory.put(computation.name, digest, body, requester)
+            if self._shared is not None and is_shared:
+                self._shared.cache.put(computation.name, digest, body)
         self.record_owner(digest, requester, is_shared=is_shared)
 
     def store_request(self, digest: str, named: bytes, cost: int, requester: str = LOCAL_REQUESTER) -> None:

@@ -18,9 +18,8 @@ import math
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Final, final
+from typing import TYPE_CHECKING, Final, NamedTuple, final
 
 from structlog.typing import FilteringBoundLogger
 
@@ -45,8 +44,7 @@ KEY_PREFIX: Final = "privacy_bounds:limits"
 
 
 @final
-@dataclass(frozen=True, slots=True)
-class Charge:
+class Charge(NamedTuple):
     """Units of work that were charged to a requester in the time window with the number `window`."""
 
     window: int
@@ -138,12 +136,25 @@ class WorkLimits:
 class WorkAccount:
     """Account of the work of one requester: the units of the current time window, as far as this process knows."""
 
-    __slots__ = ("_limits", "_lock", "_requester", "_sending", "_synced_at", "_total", "_unsent", "_window")
+    __slots__ = (
+        "_begin",
+        "_end",
+        "_limits",
+        "_lock",
+        "_requester",
+        "_sending",
+        "_synced_at",
+        "_total",
+        "_unsent",
+        "_window",
+    )
 
     def __init__(self, limits: WorkLimits, requester: str) -> None:
         self._limits = limits
         self._requester = requester
         self._window: int = 0
+        self._begin = self._end = 0.0
+        """Times at which the window begins and ends, in seconds of the clock."""
         self._total: int = 0
         """Last known total of the storage."""
         self._unsent: int = 0
@@ -170,7 +181,8 @@ class WorkAccount:
         """
         limits = self._limits
         charged = min(units, limits.units)
-        if self.used + charged > limits.units:
+        self._renew()
+        if max(0, self._total + self._unsent) + charged > limits.units:
             # Other processes may have returned units meanwhile. Flooding requesters ask rarely.
             if time.monotonic() - self._synced_at > SEND_SECONDS:
                 await self._send()
@@ -203,14 +215,16 @@ class WorkAccount:
     def headers(self) -> tuple[tuple[bytes, bytes], tuple[bytes, bytes]]:
         """Return the headers `RateLimit-Policy` and `RateLimit`: remaining units, and seconds until they return."""
         limits = self._limits
-        left = max(0, limits.units - self.used)
-        state = b'"work";r=%d;t=%d' % (left, self.seconds_left())
+        now = self._renew()
+        used = self._total + self._unsent
+        left = max(0, limits.units - used) if used > 0 else limits.units
+        state = b'"work";r=%d;t=%d' % (left, max(1, math.ceil(self._end - now)))
         return (b"ratelimit-policy", limits.policy_header), (b"ratelimit", state)
 
     def seconds_left(self) -> int:
         """Return the seconds until the current time window ends, rounded up."""
-        size = self._limits.window_seconds
-        return max(1, math.ceil(size - self._limits.clock() % size))
+        now = self._renew()
+        return max(1, math.ceil(self._end - now))
 
     async def close(self) -> None:
         """Send charged units of work that were not sent to the storage yet."""
@@ -223,10 +237,16 @@ class WorkAccount:
     def _current_window(self) -> int:
         return int(self._limits.clock() // self._limits.window_seconds)
 
-    def _renew(self) -> None:
-        window = self._current_window()
-        if window != self._window:
-            self._window, self._total, self._unsent = window, 0, 0
+    def _renew(self) -> float:
+        """Set the window of time to that of the clock, and return the time of the clock."""
+        now = self._limits.clock()
+        if not self._begin <= now < self._end:
+            size = self._limits.window_seconds
+            window = int(now // size)
+            self._begin, self._end = float(window * size), float((window + 1) * size)
+            if window != self._window:
+                self._window, self._total, self._unsent = window, 0, 0
+        return now
 
     def _exceeded(self, units: int) -> WorkLimitExceeded:
         self._limits.count_rejection()

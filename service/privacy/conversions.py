@@ -174,7 +174,10 @@ def step_mu_of_limit(mu: float, sample_rate: Fraction, steps: Fraction) -> float
 
 
 def membership_mu(mu_dp: float, training: Training) -> Enclosure:
-    """Return the membership privacy (GMIP) parameter of a run that is mu_dp-GDP (Corollary F.1, 1).
+    """Return the membership privacy (GMIP) parameter mu of a run that is mu_dp-GDP (Corollary F.1, part 1).
+
+    GMIP is Gaussian membership inference privacy and GDP is Gaussian differential privacy. The corollary is that of
+    Leemann et al. 2023.
 
     Parameters
     ----------
@@ -199,7 +202,10 @@ def membership_mu(mu_dp: float, training: Training) -> Enclosure:
 
 
 def differential_mu(mu_mip: float, training: Training) -> Enclosure | None:
-    """Return the GDP parameter of a run whose noise makes it mu_mip-GMIP (Corollary F.1, 2).
+    """Return the GDP parameter mu of a run whose noise makes it mu_mip-GMIP (Corollary F.1, part 2).
+
+    GMIP is Gaussian membership inference privacy and GDP is Gaussian differential privacy. The corollary is that of
+    Leemann et al. 2023.
 
     Parameters
     ----------
@@ -234,6 +240,8 @@ def free_mu(training: Training) -> Enclosure:
 
 def noise_for(mu: float, training: Training) -> RequiredNoise:
     """Return the noise that makes a run mu-GMIP, and the noise that makes it mu-GDP.
+
+    GMIP is Gaussian membership inference privacy and GDP is Gaussian differential privacy.
 
     Parameters
     ----------

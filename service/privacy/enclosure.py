@@ -256,6 +256,10 @@ class Enclosure:
         for name, end in zip(("lower", "upper", "log_lower", "log_upper"), exchanged, strict=True):
             object.__setattr__(self, name, end)
 
+    def __neg__(self) -> Enclosure:
+        """Return the enclosure of the negative number."""
+        return Enclosure(-self.upper, -self.lower, self.evidence)
+
     @staticmethod
     def from_logs(log_lower: float, log_upper: float, evidence: Evidence) -> Enclosure:
         """Enclose a number in [0, 1] by logarithms of its bounds.

@@ -208,7 +208,10 @@ def assessment_charts(response: AssessmentsResponse, results: DependencyResults)
 
 
 def _about(response: AssessmentsResponse) -> list[str]:
-    """Return subtitles with the run that the charts show, and the changes that hazards made to the run."""
+    """Return subtitles with the run that the charts show, and the changes that hazards made to the run.
+
+    A hazard is a known way in which a run is less private than described.
+    """
     return [with_full_stop(response.summary.title), *([] if response.judged_as is None else [response.judged_as.text])]
 
 

@@ -42,8 +42,8 @@ class WorkBudgetShares:
         self._work, self._left = work, parts
 
     @contextmanager
-    def next_share(self) -> Generator[None]:
-        """Return a context manager that limits the work of the next part of the request to its share."""
-        with at_most(share(self._work, self._left)):
+    def next_share(self, parts: int = 1) -> Generator[None]:
+        """Return a context manager that limits the work of the next `parts` of the request to their shares."""
+        with at_most(min(parts * share(self._work, self._left), self._work.left)):
             yield
-        self._left -= 1
+        self._left -= parts

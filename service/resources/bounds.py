@@ -172,7 +172,10 @@ def _read(request: BoundsRequest, resolved: ResolvedRequest, work: Work) -> tupl
 def assumptions_and_hazards(
     request: BoundsRequest, mechanism: AbstractMechanism, threat_model: AbstractThreatModel
 ) -> ResponseFields:
-    """Return the assumptions behind the answers to a request, and the hazards that they do not cover."""
+    """Return the assumptions behind the answers to a request, and the hazards that they do not cover.
+
+    A hazard is a known way in which a run is less private than described.
+    """
     known = caveats(mechanism, threat_model)
     return {
         "assumptions": known.assumptions + assumptions_of(threat_model, mechanism) + assumptions_about_priors(request),

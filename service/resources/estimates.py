@@ -147,13 +147,13 @@ def _parts_of(threat_model: ThreatModelSpec) -> int:
 def questions_cost(questions: Sequence[QuestionSpec], model: CostModel | Ceiling) -> float:
     """Return the estimated cost of all answers to these questions by the cost model `model`, without writing them.
 
-    Equal questions are evaluated once. Limits of the likelihood ratio need no curve.
+    Equal questions are evaluated once. Limits of the likelihood ratio mostly need no curve.
     """
     if len(questions) == 1:  # shortcut for one question
         (question,) = questions
         costs = model.readings(both=question.direction == "both")
         if _reads_limits(question):
-            return costs.limit
+            return costs.limit + (_build(model, (question.direction,)) if model.limits_need_curve else 0.0)
         return _build(model, (question.direction,)) + _question_cost(question, costs)
     limits, read = dict[Direction, float](), set[Direction]()
     readings: list[float] = []
@@ -161,6 +161,7 @@ def questions_cost(questions: Sequence[QuestionSpec], model: CostModel | Ceiling
         costs = model.readings(both=question.direction == "both")
         if _reads_limits(question):
             limits[question.direction] = costs.limit
+            read |= {question.direction} if model.limits_need_curve else set()
         else:
             readings.append(_question_cost(question, costs))
             read.add(question.direction)

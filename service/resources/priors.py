@@ -44,8 +44,8 @@ def at_bounded_prior(
 def assumptions_about_priors(request: BoundsRequest) -> tuple[Assumption, ...]:
     """Return the assumptions of answers at a prior, which Thudi et al. 2022 leave implicit.
 
-    Sampling a larger data set makes inclusion independent. PMP, where half of the candidates are members, has a premise
-    of its own.
+    Sampling a larger data set makes inclusion independent. Practical membership privacy (PMP), where half of the
+    candidates are members, has a premise of its own.
     """
     if request.dataset_subsampling is not None:
         capped = all(

@@ -1,4 +1,4 @@
-"""Checks of addresses in settings."""
+"""Checks of addresses in settings: URLs of services and key sets, origins of browsers, and `host:port` to listen on."""
 
 from __future__ import annotations
 

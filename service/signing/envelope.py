@@ -14,12 +14,14 @@ from typing import Any, Final, cast, final
 from pydantic_core import from_json
 
 from api_schemas.signatures import PAYLOAD_TYPE
-from service.resources.digest import canonical_text
+from service.resources.digest import LARGEST_CANONICAL_INTEGER, canonical_text
 from service.signing.errors import NotSignable, NotVerified, Unreadable
 from service.signing.keys import SigningKeys, VerificationKey
 
 LARGEST_ENVELOPE: Final = 2**25
 """Bytes of an envelope. Reading one takes seconds at most."""
+LEAST_WITH_EXPONENT: Final = 10**21
+"""RFC 8785 writes doubles of at least this size with an exponent."""
 TOO_LONG: Final = "The signed statement would be too long. Send a smaller request, or fewer points."
 SIGNATURE_BYTES: Final = 64
 KEY_ID: Final = re.compile(r"[A-Za-z0-9_-]{43}")
@@ -110,7 +112,7 @@ def parse_canonical(text: bytes) -> dict[str, Any]:
 
     Duplicate members, other orders, whitespace and other forms of numbers have other bytes.
     """
-    found = parse_object(text)
+    found = cast("dict[str, Any]", restore_doubles(parse_object(text)))
     try:
         is_canonical = canonical_text(found).encode() == text
     except ValueError:  # numbers and texts without a canonical form
@@ -118,6 +120,19 @@ def parse_canonical(text: bytes) -> dict[str, Any]:
     if not is_canonical:
         raise Unreadable("the statement is not in canonical form (RFC 8785)")
     return found
+
+
+def restore_doubles(value: Any) -> Any:
+    """Return a value that was parsed from canonical JSON, with doubles in place of large integers.
+
+    RFC 8785 writes doubles from 2^53 to 1e21 with all digits and without a point, and integers of this size as strings.
+    """
+    if isinstance(value, dict):
+        return {key: restore_doubles(inner) for key, inner in cast("dict[str, Any]", value).items()}
+    if isinstance(value, list):
+        return [restore_doubles(inner) for inner in cast("list[Any]", value)]
+    is_double = isinstance(value, int) and LARGEST_CANONICAL_INTEGER < abs(value) < LEAST_WITH_EXPONENT
+    return float(value) if is_double else value
 
 
 def decode_base64(text: Any) -> bytes:

@@ -36,6 +36,7 @@ SUBJECTS: Final[dict[str, tuple[str, ...]]] = {
     "answer": ("request", "answer"),
     "decision": ("request", "answer"),
     "report": ("request", "answer", "report"),
+    "job": ("request", "answer"),
 }
 """Names of the subjects of a statement in their order, by its kind."""
 
@@ -45,8 +46,8 @@ SUBJECTS: Final[dict[str, tuple[str, ...]]] = {
 class Statement:
     """Statement about one answer. `request` and `answer` are JSON objects.
 
-    `request_sha256` is the digest of the result. `answer_sha256` is the SHA-256 of the answer as the service sent it,
-    and `report_sha256` that of an HTML report without its signature, or None.
+    `request_sha256` is the digest of the result. `answer_sha256` is the SHA-256 of the answer as the service sent it
+    (of a job: of all results as JSON lines), and `report_sha256` that of an HTML report without its signature, or None.
     """
 
     kind: SignedKind
@@ -88,16 +89,18 @@ def make_statement(
 ) -> Statement:
     """Return the statement about an answer, from the bytes of its request (`canonical_bytes`) and the sent bytes.
 
-    Raise NotSignable if the request is not that of the answer.
+    The answer of a job has one JSON line for each point. Raise NotSignable if the request is not that of the answer.
     """
-    named, answered = from_json(request), from_json(answer)
+    named = from_json(request)
+    sha256 = hashlib.sha256(request).hexdigest()
+    answered = job_answer(answer, sha256, named["engine_version"]) if kind == "job" else from_json(answer)
     statement = Statement(
         kind=kind,
         resource=named["resource"],
         engine_version=named["engine_version"],
         request=named["request"],
         answer=answered,
-        request_sha256=hashlib.sha256(request).hexdigest(),
+        request_sha256=sha256,
         answer_sha256=hashlib.sha256(answer).hexdigest(),
         report_sha256=report_sha256,
         key_id=key_id,
@@ -105,6 +108,12 @@ def make_statement(
     if contradiction := _contradiction_with_answer(statement):
         raise NotSignable(f"The stored request is not that of the result: {contradiction} differs.")
     return statement
+
+
+def job_answer(lines: bytes, request_sha256: str, engine_version: str) -> dict[str, Any]:
+    """Return the results of a job as one JSON object, from its JSON lines."""
+    points = [from_json(line) for line in lines.splitlines()]
+    return {"digest": f"sha256:{request_sha256}", "engine_version": engine_version, "points": points}
 
 
 def parse_statement(payload: bytes) -> Statement:

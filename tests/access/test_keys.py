@@ -48,7 +48,7 @@ def accepts(ring: KeyRing, text: str | bytes) -> bool:
 
 
 def test_digest_is_the_hmac_of_rfc_2104() -> None:
-    """HMAC written out: H((K xor opad) || H((K xor ipad) || message))."""
+    """The digest of a key is the HMAC of RFC 2104, written out: H((K xor opad) || H((K xor ipad) || message))."""
     import hashlib
 
     key, message = bytes(range(32)), b"privacy-bounds api key\0" + b"0123456789abcdef_" + b"secret"
@@ -201,7 +201,10 @@ def test_damaged_file_is_one_phrase(tmp_path: Path, content: bytes) -> None:
 
 @pytest.mark.parametrize("changes", [{"created": 10**400}, {"expires": 10**400}, {"scopes": [[]]}, {"digest": "00"}])
 async def test_damaged_record_does_not_end_the_looks_at_the_store(tmp_path: Path, changes: dict[str, Any]) -> None:
-    """An unexpected error would otherwise end the repeated reading of the store, so that revoked keys stay valid."""
+    """A damaged record does not end the repeated reading of the store.
+
+    An unexpected error would otherwise end it, so that revoked keys stay valid.
+    """
     text = make_key(tmp_path, "compute")
     stored = json.loads((tmp_path / FILE_NAME).read_bytes())
     stored["keys"][0] |= changes

@@ -179,7 +179,7 @@ def test_hmac_with_the_public_key_is_refused(name: str, of: str) -> None:
 
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_key_of_another_type_is_refused(name: str) -> None:
-    """The header of the token names an algorithm or a key that does not fit the signature."""
+    """A token is refused if its header names an algorithm or a key that does not fit the signature."""
     for other in ALGORITHMS:
         if SIGNER[other] is SIGNER[name]:
             continue
@@ -269,7 +269,10 @@ def test_critical_extensions_are_refused() -> None:
 
 
 def test_every_changed_byte_is_refused() -> None:
-    """The last character of a part has bits that the encoding ignores, so that only its other bits are changed."""
+    """A token with any changed byte is refused.
+
+    The last character of a part has bits that the encoding ignores, so only its other bits are changed.
+    """
     text = token("EdDSA")
     ends = [place - 1 for place, each in enumerate(text + ".") if each == "."]
     of = verifier()
@@ -355,7 +358,10 @@ def test_new_keys_end_remembered_tokens() -> None:
 
 
 def test_unknown_key_is_looked_for_once_in_an_interval() -> None:
-    """A new key of the issuer is found at once. Tokens with invented keys cause no flood of requests to the issuer."""
+    """An unknown key is requested from the issuer at most once in an interval.
+
+    A new key of the issuer is found at once, and tokens with invented keys cause no flood of requests.
+    """
     read = Source({"keys": [jwk_of("RS256")]})
     clock = Clock(0.0)
     of = verifier(read, clock=clock)
@@ -496,7 +502,7 @@ BAD_ISSUERS: dict[str, tuple[Answer, str]] = {
 
 @pytest.mark.parametrize("name", BAD_ISSUERS)
 def test_bad_issuers_are_one_phrase_and_soon(name: str) -> None:
-    """Whatever the issuer answers, the event loop goes on, and a token is answered within the time limit."""
+    """Every bad answer of an issuer gives one phrase within the time limit, and the event loop goes on."""
     answer, phrase = BAD_ISSUERS[name]
 
     async def called() -> tuple[str, int]:

@@ -242,7 +242,7 @@ def test_largest_valid_requests_are_accepted(client: TestClient) -> None:
 
 
 def test_body_full_of_errors_is_rejected_quickly(client: TestClient) -> None:
-    """Half a megabyte of wrong values costs less than a second.
+    """A body of half a megabyte of wrong values is rejected in less than a second of work.
 
     Without a limit on listed errors it would take many seconds.
     """

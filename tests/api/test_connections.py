@@ -149,7 +149,10 @@ async def test_client_that_keeps_connection_waiting_is_disconnected() -> None:
 async def test_body_after_its_response_is_dropped_up_to_a_limit(
     monkeypatch: pytest.MonkeyPatch, is_chunked: bool
 ) -> None:
-    """The client of a refused body can send a body of common size to its end, but no endless body."""
+    """A body that arrives after its response is dropped, up to a limit.
+
+    The client of a refused request can send a body of common size to its end, but no endless body.
+    """
     monkeypatch.setattr(module, "LARGEST_DROPPED_BYTES", 1_000)
     metrics = Metrics(CollectorRegistry(), "1")
     application = Application()

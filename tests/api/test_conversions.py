@@ -56,7 +56,7 @@ def test_result_has_digest_and_is_stored(client: TestClient) -> None:
 def test_published_run_matches_table_5(client: TestClient) -> None:
     """A published run has 2.84 both by GMIP and by GDP, as in the first column of Table 5 (CIFAR-10).
 
-    Corollary 5.1 alone gives 26.1.
+    Corollary 5.1 alone gives 26.1. GMIP is Gaussian membership inference privacy (Leemann et al. 2023).
     """
     response = converted(client, RUN)
     noise = response.noise

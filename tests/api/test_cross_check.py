@@ -88,6 +88,40 @@ def assert_quarantined(client: TestClient) -> None:
     assert client.post("/v1/bounds", json=OTHER).status_code == 200
 
 
+JOB: Final = {"resource": "bounds", "request": BODY}
+JSON_AND_LINES: Final = ("application/json", "application/x-ndjson")
+
+
+def test_a_stored_job_with_a_disputed_result_is_refused(tmp_path: Path) -> None:
+    """The result was stored before its check. It is refused in every form, also after a restart, and in later jobs."""
+    key = {"Idempotency-Key": "one"}
+    with running(tmp_path, share=0.0) as client:
+        job = client.post("/v1/jobs", json=JOB, headers=key).json()["id"]
+        wait_until(lambda: client.get(f"/v1/jobs/{job}").json()["state"] == "succeeded")
+        assert client.get(f"/v1/jobs/{job}/results").json()["points"]
+        client.app_state["services"].runner.results.quarantine.add(DIGEST, "two engines")
+        assert_job_refused(client, job)
+    with running(tmp_path, share=0.0) as client:
+        assert_job_refused(client, job)
+        for headers in (key, {}):
+            refused = client.post("/v1/bounds", json=BODY, headers=headers | {"Prefer": "respond-async, wait=20"})
+            assert refused.json()["type"] == "/problems/result-quarantined"
+        later = client.post("/v1/jobs", json=JOB).json()["id"]
+        wait_until(lambda: client.get(f"/v1/jobs/{later}").json()["state"] == "failed")
+        assert client.get(f"/v1/jobs/{later}").json()["problem"]["type"] == "/problems/result-quarantined"
+        other = client.post("/v1/jobs", json=JOB | {"request": OTHER}).json()["id"]
+        wait_until(lambda: client.get(f"/v1/jobs/{other}").json()["state"] == "succeeded")
+        assert client.get(f"/v1/jobs/{other}/results").json()["points"]
+
+
+def assert_job_refused(client: TestClient, job: str) -> None:
+    assert client.get(f"/v1/jobs/{job}").json()["state"] == "succeeded"
+    for form in JSON_AND_LINES:
+        refused = client.get(f"/v1/jobs/{job}/results", headers={"Accept": form})
+        assert (refused.status_code, refused.json()["type"]) == (500, "/problems/result-quarantined"), form
+        assert "lower" not in refused.text
+
+
 def test_service_with_an_unreadable_quarantine_answers_and_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

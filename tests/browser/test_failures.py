@@ -162,7 +162,10 @@ def test_page_recovers_when_server_returns(context: BrowserContext, watched: Wat
 
 
 def test_request_beyond_time_limit_continues_as_job(context: BrowserContext, watched: Watched, tmp_path: Path) -> None:
-    """The work takes seconds, because the time limit is checked every tenth of a second."""
+    """A request beyond the time limit continues as a job.
+
+    The work takes seconds, because the time limit is checked every tenth of a second.
+    """
     run = {"sampling": "fixed_with_replacement"}
     link = "#2:" + quote(json.dumps({"runs": [run], "active": 0}))
     watched.expected = (REFUSED,)

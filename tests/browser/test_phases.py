@@ -112,7 +112,7 @@ def contents(browser: Browser, address: str) -> dict[str, Panels]:
 
 @pytest.fixture
 def first(page: Page, watched: Watched, address: str) -> Page:
-    """Return the page with content in every panel."""
+    """Return the page with the form "first" and its answers, so that every panel has content."""
     watched.expected = ("Failed to load resource",)
     page.context.add_init_script(CONDITIONS + LOOK)
     opened(page, address, "first")
@@ -191,7 +191,7 @@ def check_final(page: Page, expected: Panels) -> None:
 
 
 def test_every_panel_differs_between_the_forms(contents: dict[str, Panels]) -> None:
-    """Without differences the tests below would check nothing."""
+    """Every panel differs between the two forms; otherwise the tests below would check nothing."""
     assert set(contents["first"]) >= ALL_PANELS
     same = {
         name
@@ -246,7 +246,7 @@ def test_slow_answer_beside_words_never_looks_current(first: Page, contents: dic
 def test_failed_answer_beside_words_is_empty_or_explained(
     first: Page, contents: dict[str, Panels], fault: Fault
 ) -> None:
-    """The words are present. Failed panels are empty or say why."""
+    """Panels whose answer failed are empty or say why, beside the sentences that did arrive."""
     faults = Faults(first)
     for kind in KINDS:
         if kind in {"words", "claim"}:
@@ -324,7 +324,9 @@ def test_first_key_press_disables_copying_old_results(page: Page) -> None:
 
 
 def test_phase_table_is_complete(page: Page) -> None:
-    """Every phase can be reached from every other phase, and every event leads to a phase."""
+    """The table of phases is complete: each phase can be reached from each other one, and each event leads
+    to a phase.
+    """
     table: dict[str, dict[str, str]] = page.evaluate(
         "async () => (await import(document.querySelector('link[href$=\"phase.js\"]').href)).PHASES"
     )

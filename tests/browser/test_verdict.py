@@ -257,7 +257,10 @@ def test_epsilon_alone_has_answer(page: Page, address: str, run: dict[str, str],
 def test_copying_result_takes_at_most_eight_actions(
     page: Page, watched: Watched, address: str, timings: dict[str, Any]
 ) -> None:
-    """The limit is eight actions. The seconds are recorded for review."""
+    """A user copies a result with at most eight actions on the page.
+
+    The seconds are recorded for review.
+    """
     actions = 0
 
     def done(*_: object) -> None:

@@ -367,7 +367,7 @@ def test_unknown_report_format_is_an_error_of_the_package(form: str, sentence: s
 
 
 def test_unknown_report_format_is_named_as_the_argument() -> None:
-    """The caller has set no header `Accept`, so that the message names `form`."""
+    """The error about an unknown format of a report names the argument `form`, because no caller sets `Accept`."""
     messages: list[str] = []
     for refused in (
         lambda: Local().report(RUN, {"delta": 1e-5}, form="text/pdf"),

@@ -89,7 +89,10 @@ def test_steps_add_up(direction: Direction) -> None:
     ("eps", "direction"), [(0.3, "add"), (0.3, "remove"), thorough(-0.5, "add"), thorough(2.5, "remove")]
 )
 def test_a_sampled_step_beside_a_plain_one(eps: float, direction: Direction) -> None:
-    """The oracle integrates the closed form of the plain step over the output of the sampled one, in mpmath."""
+    """A sampled step beside a plain one has the delta of an integral in mpmath.
+
+    The closed form of the plain step is integrated over the output of the sampled one.
+    """
     noise, rate, mu = 0.8, 0.3, 0.7
     with mpmath.workdps(30):
         sign = 1 if direction == "add" else -1
@@ -110,7 +113,10 @@ def test_a_sampled_step_beside_a_plain_one(eps: float, direction: Direction) -> 
 
 
 def test_a_plain_step_has_the_published_delta() -> None:
-    """Balle and Wang 2018, Theorem 5, with sigma = 1 and eps = 1: Phi(-1/2) - e Phi(-3/2), by mpmath."""
+    """A plain step with sigma = 1 has delta Phi(-1/2) - e Phi(-3/2) at eps = 1, by mpmath.
+
+    The formula is Theorem 5 of Balle and Wang 2018.
+    """
     with mpmath.workdps(40):
         delta = Fraction(str(mpmath.ncdf(-0.5) - mpmath.e * mpmath.ncdf(-1.5)))
     tiny = Fraction(1, 10**25)
@@ -123,7 +129,7 @@ def test_a_plain_step_has_the_published_delta() -> None:
     [(run, "add") if run in FAST else thorough(run, "add") for run in RUNS] + [("plain", "remove")],
 )
 def test_power_is_dual_to_the_profile(run: str, direction: Direction) -> None:
-    """Power at alpha is at most e^c alpha + delta(c) for all c, with equality at one."""
+    """The power at alpha is at most e^c alpha + delta(c) for all c, with equality at one of them."""
     power = largest_power(RUNS[run], direction, Fraction(1, 20), 30)
     assert power.rad() < 1e-7
     lines = [arb(c).exp() / 20 + _delta(RUNS[run], c, direction) for c in (0.0, 0.5, 1.0, 2.0)]
@@ -196,7 +202,10 @@ ONE_CHOICE: dict[str, Callable[[Guide], object]] = {
 
 @pytest.mark.parametrize("choice", [thorough(choice) for choice in ONE_CHOICE])
 def test_each_bad_choice_is_covered_by_its_own_bound(choice: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only one error is large, and so the bounds of other errors cannot hide a wrong one."""
+    """Each bad choice is covered by the bound of the error that it makes large.
+
+    Only one error is large, so the bounds of other errors cannot hide a wrong one.
+    """
     truth, place = _delta(RARE, 0.7, nats=30), Guide.place_contour
 
     def place_badly(self: Guide) -> None:
@@ -245,7 +254,10 @@ def test_a_claim_inside_the_smallest_enclosure_is_not_decided() -> None:
 
 
 def test_zero_is_proved_where_no_loss_is_larger() -> None:
-    """Removing a record from N steps at rate q lowers no likelihood by more than the factor (1 - q)^N."""
+    """The checker proves delta = 0 where no loss is larger than eps.
+
+    Removing a record from N steps at rate q lowers no likelihood by more than the factor (1 - q)^N.
+    """
     steps = [sampled_step(1.0, 0.25, 3)]
     assert check_delta(steps, 0.8631, 0.0, "remove").status == "proved"
     assert check_delta([sampled_step(1.0, 0.25)], 0.2876, 0.0, "remove").status == "refuted"
@@ -266,7 +278,7 @@ def test_small_tails_and_long_runs(steps: list[Step], epsilon: float, delta: flo
 
 
 def test_power_at_a_small_rate() -> None:
-    """At alpha = 1e-12 the power of one Gaussian with mu = 1 is Phi(Phi^-1(alpha) + 1), by mpmath."""
+    """The power of one Gaussian with mu = 1 at alpha = 1e-12 is Phi(Phi^-1(alpha) + 1), by mpmath."""
     with mpmath.workdps(40):
         threshold = mpmath.findroot(lambda x: mpmath.ncdf(-x) - mpmath.mpf(1e-12), 7)
         power = Fraction(str(mpmath.ncdf(1 - threshold)))

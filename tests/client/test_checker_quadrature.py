@@ -152,7 +152,10 @@ RARE: Final = [
 
 @pytest.mark.parametrize(("one", "two", "eps"), [thorough(*row) for row in RARE])
 def test_delta_of_two_rare_steps_is_that_of_the_definition(one: Step, two: Step, eps: float) -> None:
-    """Each proof is by a cut of the outcomes. The accuracy is relative to delta, which is small."""
+    """Proofs by a cut of the outcomes agree with the delta of two rare steps by its definition.
+
+    The accuracy is relative to delta, which is small.
+    """
     detail = (0.01, 0.03, 0.06, 0.1, 0.2, 0.3, 0.5, 0.8, 1.2, 2.0)
     truth = Fraction(str(delta_of_two(Law.of(one), Law.of(two), eps, "add", detail)))
     assert_encloses([one, two], eps, truth, truth, "add", truth / 10**8)
@@ -226,7 +229,10 @@ LONG_RUNS: Final = {
 @pytest.mark.parametrize("run", LONG_RUNS)
 @pytest.mark.parametrize("direction", ["add", "remove"])
 def test_delta_of_many_steps_lies_between_rounded_losses(run: str, direction: Direction) -> None:
-    """Outputs of no weight are left out of the grid, and all rounding of doubles is far below the slack."""
+    """The checker's delta of many steps lies between those with losses rounded down and up.
+
+    Outputs of no weight are left out of the grid, and all rounding of doubles is far below the slack.
+    """
     step = LONG_RUNS[run]
     lower, upper = (rounded_delta(step, 0.4, direction, 5e-5, up) for up in (False, True))
     assert upper - lower <= 0.1 * upper

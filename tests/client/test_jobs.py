@@ -226,7 +226,10 @@ def test_a_shell_sees_repeated_attempts_on_standard_error_only(capfdbinary: pyte
 
 
 def test_rows_go_on_where_a_connection_broke() -> None:
-    """Streams of lines break off when the server ends. An incomplete line at the break does not count."""
+    """Rows of a result continue where a connection broke.
+
+    Streams of lines break off when the server ends, and an incomplete line at the break does not count.
+    """
     rows = [json.dumps({"point": point, "numbers": [1.0]}).encode() + b"\n" for point in range(9)]
     asked: list[str] = []
 

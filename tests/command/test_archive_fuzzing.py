@@ -86,7 +86,10 @@ def test_damaged_backup_is_refused_or_whole(method: int, flips: list[tuple[float
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
 def test_backup_with_other_compression_is_refused(method: int) -> None:
-    """Damage of such a member raises errors of another library, and it may need much memory."""
+    """A backup whose members have another compression is refused.
+
+    Damage of such a member raises errors of another library, and it may need much memory.
+    """
     body = archived({MANIFEST: json.dumps(WHOLE).encode(), "keys.json": KEYS}, method)
     assert extracted(body) is None
 

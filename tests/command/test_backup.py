@@ -136,7 +136,10 @@ def test_restore_replaces_nothing_unasked(folder: Path, tmp_path: Path, capsys: 
 
 
 def test_second_restore_keeps_what_the_first_one_replaced(folder: Path, tmp_path: Path) -> None:
-    """Somebody who restores the wrong archive, and then the right one, still has the original files."""
+    """A second restore keeps the files that the first one replaced.
+
+    Somebody who restores the wrong archive, and then the right one, still has the original files.
+    """
     archive = tmp_path / "other.zip"
     before = (folder / "keys.secret").read_bytes()
     for number in range(3):
@@ -159,7 +162,10 @@ def test_texts_of_an_archive_do_not_reach_the_terminal(
 def test_quarantined_results_come_back_and_none_is_lost(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Results that were quarantined after the backup stay in quarantine. The last line of a file may be cut."""
+    """A restore brings back quarantined results and loses none.
+
+    Results that were quarantined after the backup stay in quarantine. The last line of a file may be cut.
+    """
     first, second = ("sha256:" + digit * 64 for digit in "12")
     ResultQuarantine(folder / QUARANTINE_NAME).add(first, "")
     with (folder / QUARANTINE_NAME).open("a") as file:

@@ -138,7 +138,10 @@ def test_redis_of_the_compose_file_is_healthy(examine: Examine, composed: Compos
 
 
 def test_open_redis_is_found(examine: Examine, own_redis: RedisServer) -> None:
-    """A server with the settings of its package: no password, all rights, no limit, no append-only file."""
+    """A Redis that is open to everybody is found.
+
+    Its settings are those of its package: no password, all rights, no limit, no append-only file.
+    """
     found = examine(redis_url=own_redis.url, seal_key=SEAL_KEY, jobs_backend="celery")
     assert failed(found) == {"redis persistence"}
     for check in ("redis user", "redis access", "redis memory"):

@@ -40,7 +40,10 @@ def test_closed_and_full_streams(words: str, code: int, sentence: str) -> None:
 
 
 def test_reader_that_leaves_is_no_failed_policy() -> None:
-    """Nothing is printed, and the exit code is not the 1 of a policy that is not met."""
+    """A reader that closes the output early is no failed policy.
+
+    Nothing is printed, and the exit code is not the 1 of a policy that is not met.
+    """
     reading, writing = os.pipe()
     os.close(reading)
     ended = subprocess.run(

@@ -160,6 +160,10 @@ CHECKS: dict[str, list[tuple[Callable[[], float], str]]] = {
         (lambda: averaged_epsilon("common_to_all_steps"), "2.9437"),
         (lambda: averaged_epsilon("fresh_each_step"), "0.2135"),
     ],
+    "zcdp-power-of-library": [
+        (lambda: WorstCase().curves(built({"type": "zcdp", "rho": 0.01})).add.power_at(1e-3).lower, "0.001675"),
+        (lambda: NormalDist().cdf(NormalDist().inv_cdf(1e-3) + math.sqrt(0.02)), "0.001595"),
+    ],
     "samplers-fixed-batches": [(fixed_batches, "13.36")],
     "samplers-replace": [
         (lambda: WorstCase("replace_one").curves(built(gaussian(1.0))).both.epsilon(1e-5).upper, "9.997")

@@ -252,7 +252,10 @@ IMPORTS_OF_THE_CORE = {
 
 @pytest.mark.parametrize("module", IMPORTS_OF_THE_CORE)
 def test_packages_of_core_import_only_earlier_ones(module: str) -> None:
-    """Imports in functions and for type checking count too, because a reader has to read those packages as well."""
+    """Packages of the core import only packages that come earlier in their order.
+
+    Imports in functions and for type checking count too, because a reader has to read those packages as well.
+    """
     own = place_in_core(module)
     assert [name for name in IMPORTS_OF_THE_CORE[module] if place_in_core(name) > own] == []
 

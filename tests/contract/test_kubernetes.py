@@ -154,7 +154,7 @@ def test_every_file_is_rendered() -> None:
 
 
 def test_pods_have_no_rights(manifests: list[Manifest]) -> None:
-    """The rules of the profile `restricted` of Pod Security, and a read-only root file system."""
+    """Pods keep the rules of the profile `restricted` of Pod Security, and have a read-only root file system."""
     for workload in workloads(manifests):
         pod, container = workload["spec"]["template"]["spec"], container_of(workload)
         assert pod["automountServiceAccountToken"] is False
@@ -291,7 +291,10 @@ def test_pods_end_in_order(manifests: list[Manifest]) -> None:
 
 
 def test_limits_are_those_of_the_compose_file(manifests: list[Manifest]) -> None:
-    """tests/contract/test_security.py shows that the settings of the compose file fit into its limits."""
+    """Limits of containers are those of the compose file.
+
+    tests/contract/test_security.py shows that the settings of the compose file fit into these limits.
+    """
     composed = read(DEVELOPMENT)
     data = named(manifests, "ConfigMap", "settings")["data"]
     for name in ("WORKER_COUNT", "WORKER_MEMORY_LIMIT_BYTES", "JOB_STORED_BYTES"):

@@ -108,7 +108,10 @@ def docstrings(folder: Path) -> Iterator[Docstring]:
 
 
 def is_called(node: ast.AST) -> bool:
-    """Return whether the node is a function, and neither a property nor a test, whose docstring states a law."""
+    """Return whether the node is a function or method whose docstring has to begin with a verb.
+
+    Properties and tests need no verb.
+    """
     if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) or node.name.startswith("test_"):
         return False
     return not any("property" in ast.unparse(decorator) for decorator in node.decorator_list)

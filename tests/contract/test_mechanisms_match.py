@@ -66,7 +66,7 @@ def test_schemas_and_core_have_same_threat_models() -> None:
 def test_catalogue_lists_all_classes_of_its_package(
     room: str, base: type[AbstractMechanism | AbstractThreatModel], listed: Mapping[str, object]
 ) -> None:
-    """The catalogue omits only steps that the core alone builds.
+    """The catalogue of mechanisms lists all classes of its package, except steps that the core alone builds.
 
     Such a step has the type of the mechanism that makes it.
     """

@@ -109,7 +109,10 @@ def test_servers_and_tags_are_published() -> None:
 
 
 def test_closed_operations_name_their_scope() -> None:
-    """A service that only its own machine reaches needs no credentials, so that they are an alternative to none."""
+    """Every operation that requires credentials names its scope.
+
+    A service that only its own machine reaches needs no credentials, so the document allows calls without them too.
+    """
     assert DOCUMENT["components"]["securitySchemes"]["bearer"]["scheme"] == "bearer"
     assert DOCUMENT["security"] == []
     scopes = route_scopes()
@@ -157,7 +160,10 @@ UNIONS = ("Mechanism", "Question", "ThreatModel", "PureThreatModel", "Membership
 
 
 def test_repeated_schemas_are_named_components() -> None:
-    """Generators build a type for every inline enumeration and union, so each occurs once, under its name."""
+    """Every enumeration or union that occurs repeatedly is a named component.
+
+    Generators of clients build a type for every one that stands inline.
+    """
     schemas = DOCUMENT["components"]["schemas"]
     assert set(NAMED) | set(UNIONS) <= set(schemas)
     assert all("enum" in schemas[name] for name in NAMED)
@@ -172,7 +178,10 @@ def test_repeated_schemas_are_named_components() -> None:
 
 @pytest.mark.parametrize("name", DOCUMENT["components"]["schemas"])
 def test_every_property_is_described(name: str) -> None:
-    """The description stands at the property or at the named schema it refers to. A constant `type` needs none."""
+    """Every property of a schema has a description, at the property or at the named schema it refers to.
+
+    A constant `type` needs none.
+    """
     schemas = DOCUMENT["components"]["schemas"]
     for field, schema in schemas[name].get("properties", {}).items():
         named = schemas[schema["$ref"].rpartition("/")[2]] if "$ref" in schema else {}
@@ -180,7 +189,10 @@ def test_every_property_is_described(name: str) -> None:
 
 
 def test_request_and_response_schemas_are_separate() -> None:
-    """A request may omit fields with defaults. A response that echoes them always contains them."""
+    """Schemas of requests and of responses are separate.
+
+    A request may omit fields with defaults, and a response that echoes them always contains them.
+    """
     schemas = DOCUMENT["components"]["schemas"]
     assert "direction" not in schemas["EpsilonQuestion"]["required"]
     assert "direction" in schemas["EpsilonQuestionEcho"]["required"]
@@ -209,8 +221,24 @@ def test_answers_are_discriminated_by_question_type() -> None:
 
 
 def test_no_schema_has_input_and_output_twins() -> None:
-    """Requests and echoes have distinct names, because `-Input` and `-Output` twins confuse generated clients."""
+    """Schemas of requests and echoes have distinct names, without the endings `-Input` and `-Output`.
+
+    Twins with these endings confuse generated clients.
+    """
     assert not [name for name in DOCUMENT["components"]["schemas"] if name.endswith(("-Input", "-Output"))]
+
+
+def test_no_named_type_and_no_optional_property_is_a_constant() -> None:
+    """Generated Python clients have two checks of an optional constant, of which strict type checkers reject one."""
+    schemas: dict[str, Any] = DOCUMENT["components"]["schemas"]
+    assert {name for name, schema in schemas.items() if "const" in schema} == set()
+    optional = {
+        f"{name}.{key}"
+        for name, schema in schemas.items()
+        for key, field in schema.get("properties", {}).items()
+        if "const" in field and key not in schema.get("required", [])
+    }
+    assert optional == set()
 
 
 def _nodes(node: Any) -> Iterator[dict[str, Any]]:

@@ -131,7 +131,7 @@ NUMBERS: Final[tuple[tuple[str, str, float, float], ...]] = (
 
 
 def text_of(heading: str) -> str:
-    """Return a section up to the next heading, with single spaces."""
+    """Return the text of the section `heading` of the page on operation, with single spaces."""
     return " ".join(re.split(r"\n##+ ", page("operating").split(f"# {heading}\n", 1)[1], maxsplit=1)[0].split())
 
 

@@ -35,7 +35,10 @@ def tags(union: object) -> set[str]:
 
 
 def table_objects(kind: str) -> list[dict[str, Any]]:
-    """List the objects of one kind in the tables of the page of requests."""
+    """List the JSON objects of one kind in the table cells of `docs/guide/requests.md`.
+
+    `kind` is "question", "mechanism" or "conversion".
+    """
     known = {"question": tags(QuestionSpec), "mechanism": tags(MechanismSpec), "conversion": tags(MembershipConversion)}
     return [value for value in objects_of_tables("docs/guide/requests.md") if value.get("type") in known[kind]]
 

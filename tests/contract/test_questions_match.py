@@ -1,4 +1,4 @@
-"""Places to edit for a new question. Each failing test names the place that was forgotten."""
+"""Files that a new question has to be added to. Each failing test names the file that was forgotten."""
 
 from __future__ import annotations
 

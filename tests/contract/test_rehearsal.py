@@ -32,7 +32,7 @@ def test_omitted_place_fails_check_that_names_the_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.what)
 def test_recipes_match_the_guide(recipe: Recipe) -> None:
-    """Check that the paragraph of a kind names every file that the rehearsal changes."""
+    """Check that the paragraph of the guide about an addition names every file that its recipe changes."""
     [start] = [place for place in GUIDE.split("\nA") if f"**{recipe.what}**" in place.partition("\n")[0]]
     files = {place.file for place in recipe.places} | {file for file, _, _ in recipe.given}
     rooms = {file for file in files if f"`{file}`" not in start and f"`{Path(file).parent}/`" not in start}

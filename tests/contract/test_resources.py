@@ -1,4 +1,4 @@
-"""A resource is one value. Each failing test names the file that has to list it."""
+"""Resources are listed wherever they have to be. Each failing test names the file that has to list a resource."""
 
 from __future__ import annotations
 

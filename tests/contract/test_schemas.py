@@ -70,7 +70,7 @@ def body(mechanism: Any = GAUSSIAN, question: Any = None, **more: Any) -> dict[s
 
 
 def body_with(kind: str, **fields: Any) -> dict[str, Any]:
-    """Return a request in which the object of this type has these fields."""
+    """Return a request in which the object of the type `kind` has the given fields."""
     if kind in MECHANISMS:
         return body(MECHANISMS[kind] | fields)
     return body(question=QUESTIONS[kind] | fields)
@@ -200,7 +200,10 @@ def test_documented_aliases_exist() -> None:
 
 
 def test_sigma_is_no_alias_of_laplace_scale() -> None:
-    """The standard deviation of Laplace noise is sqrt(2) times its scale, so an alias would be wrong by that factor."""
+    """`sigma` is no alias of the scale of Laplace noise.
+
+    The standard deviation of Laplace noise is sqrt(2) times its scale, so an alias would be wrong by that factor.
+    """
     assert errors(body({"type": "laplace", "sigma": 1.0}))
 
 

@@ -35,7 +35,7 @@ def stated(pattern: str) -> int:
 
 
 def test_stored_jobs_leave_room_in_redis() -> None:
-    """The byte quota removes old jobs before Redis is full."""
+    """The byte quota of stored jobs removes old jobs before Redis is full."""
     [megabytes] = re.findall(r"(?m)^maxmemory (\d+)mb$", (ROOT / "deploy" / "redis" / "redis.conf").read_text("utf-8"))
     assert 2 * stated(r'PRIVACY_BOUNDS_JOB_STORED_BYTES: "(\d+)"') <= int(megabytes) * 2**20
 
@@ -92,7 +92,10 @@ def test_operator_port_is_not_published() -> None:
 
 
 def test_every_promise_has_named_tests() -> None:
-    """Each promise has one row, and each row names files or functions that exist."""
+    """Every promise of SECURITY.md has one row in its table of tests.
+
+    Each row names files or functions that exist.
+    """
     text = (ROOT / "SECURITY.md").read_text("utf-8")
     promises = text.partition("\n## What the service defends\n")[2].partition("\n## ")[0]
     table = text.partition("\n## Which test holds which promise\n")[2].partition("\n## ")[0]

@@ -165,7 +165,10 @@ def test_command_answers_beside_packages_of_the_same_name(project: Path) -> None
 
 
 def test_server_answers_beside_packages_of_the_same_name(project: Path) -> None:
-    """Worker processes import the implementation from its new place, too: the answer is computed in one of them."""
+    """A server answers in a project that has packages named `service` and `api_schemas`.
+
+    Worker processes import the implementation from its new place too: the answer is computed in one of them.
+    """
     place = reserved_port()
     port = port_of(place)
     place.close()
@@ -192,7 +195,7 @@ def test_server_answers_beside_packages_of_the_same_name(project: Path) -> None:
 
 
 def test_client_needs_no_extra(project: Path) -> None:
-    """Without the extras the client is there, and `Local` names the extra that it needs."""
+    """The client works without the extras, and `Local` names the extra that it needs."""
     code = """
 from privacy_bounds import AsyncClient, Client, Local, PrivacyBoundsError
 Client("http://127.0.0.1:1"), AsyncClient("http://127.0.0.1:1")

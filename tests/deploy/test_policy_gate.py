@@ -144,7 +144,10 @@ def test_any_file_name_is_taken(seed: int, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("image", ["registry.example.com/privacy-bounds:1", "--privileged", "a -v /:/host b", "$(id)"])
 def test_image_is_one_argument_behind_all_options(image: str, tmp_path: Path) -> None:
-    """A `docker` of our own writes down its arguments. The folder has a space in its name."""
+    """The name of the image is one argument behind all options of `docker`.
+
+    A `docker` of the test writes down its arguments. The folder has a space in its name.
+    """
     folder = tmp_path / "my work"
     folder.mkdir()
     write_case("met", folder)
@@ -175,7 +178,7 @@ def test_refused_run_does_not_publish_an_older_report(tmp_path: Path) -> None:
 
 
 def test_full_disk_is_no_violation_of_the_policy(tmp_path: Path) -> None:
-    """The exit code 1 says that the policy is not met, and nothing else."""
+    """A full disk gives the exit code 2, because 1 says that the policy is not met, and nothing else."""
     write_case("met", tmp_path)
     ended = shell(f"{COMMAND} assess run.json --policy policy.json --context context.json > /dev/full", tmp_path)
     assert ended.returncode == 2

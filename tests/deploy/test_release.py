@@ -96,7 +96,10 @@ def test_audit_says_whether_its_database_answered(dependencies: list[Any], code:
 def test_audit_without_a_report_is_no_finding(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, script: str | None
 ) -> None:
-    """The program fails, writes half a report, or is absent. Exit code 1 would look like a finding."""
+    """An audit of dependencies without a report is no finding.
+
+    The program that makes the report fails, writes half of it, or is absent. Exit code 1 would look like a finding.
+    """
     program = tmp_path / "program"
     if script is not None:
         program.write_text(f"#!/bin/sh\n{script}\n")
@@ -216,7 +219,10 @@ def test_images_have_exact_tags() -> None:
 
 @pytest.mark.skipif(sys.platform != "linux" or platform.machine() != "x86_64", reason="sizes are those of Linux x86-64")
 def test_guide_states_sizes_of_the_locked_packages() -> None:
-    """A part that grew by more than 2 MB and a twentieth needs a new number in docs/guide/releases.md."""
+    """The guide states the sizes of the installed packages in docs/guide/releases.md.
+
+    A part that grew by more than 2 MB and a twentieth needs a new number there.
+    """
     rows = re.findall(r"(?m)^\| (.*) \| (\d+) \|$", section("Base image", "releases"))
     stated = {name: int(size) for text, size in rows for name in [*re.findall(r"`([\w-]+)`", text), text][:1]}
     shared = {"scipy": "numpy", "uvloop": "cryptography"}
@@ -266,7 +272,10 @@ def commit(checkout: Path) -> None:
 
 @pytest.mark.thorough
 def test_release_stops_if_enclosures_of_two_versions_do_not_meet(tmp_path: Path) -> None:
-    """In a copy of the sources the next engine version moves one stored answer out of its enclosure."""
+    """A release stops if enclosures of two engine versions do not meet.
+
+    In a copy of the sources, the next engine version moves one stored answer out of its enclosure.
+    """
     checkout = tmp_path / "checkout"
     version = json.loads((ROOT / "tests/frozen/answers.json").read_text("utf-8"))["engine_version"]
     for name in ("deploy/release", "benchmarks", "tests/frozen"):

@@ -59,7 +59,10 @@ def test_an_unfinished_line_is_read_when_it_is_complete(tmp_path: Path, monkeypa
 
 
 def test_a_line_that_a_full_disk_has_cut_hides_no_later_one(tmp_path: Path) -> None:
-    """A digest whose line was cut is known to the process that wrote it, and the next digest to all processes."""
+    """A line of the quarantine file that a full disk has cut hides no later line.
+
+    The digest of the cut line is known to the process that wrote it, and the next digest to all processes.
+    """
     path = tmp_path / "file"
     quarantine = ResultQuarantine(path)
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)

@@ -187,7 +187,7 @@ async def test_killed_redis_is_a_miss_until_it_is_back(own_redis: RedisServer) -
 
 
 async def test_hanging_redis_is_avoided_after_three_timeouts(own_redis: RedisServer) -> None:
-    """Every change of state is logged once, with its cause."""
+    """A Redis that hangs is not used after three timeouts, and every change of state is logged once, with its cause."""
     metrics = make_metrics()
     with structlog.testing.capture_logs() as events:
         await _hang_and_go_on(own_redis, RedisCircuitBreaker(own_redis.url, 0.05, metrics, structlog.get_logger()))

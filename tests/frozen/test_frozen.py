@@ -24,7 +24,10 @@ def test_stored_answers_have_current_engine_version() -> None:
 
 @pytest.mark.parametrize("start", [start if start < WITH_BOUNDS else thorough(start) for start in BLOCKS])
 def test_numbers_match_stored_answers(start: int) -> None:
-    """Compare digests on the processor and libraries of the file, and bounds up to rounding elsewhere."""
+    """Current numbers match the stored answers.
+
+    Digests are compared on the processor and libraries that the file names, and bounds up to rounding elsewhere.
+    """
     if KEPT.engine_version != ENGINE_VERSION:
         pytest.skip("the file is of another engine version")
     for before in KEPT.answers[start : start + BLOCK]:

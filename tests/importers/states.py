@@ -123,7 +123,7 @@ def parsed_request(mechanism: Any, *questions: dict[str, Any], **more: Any) -> B
 
 
 def imported(content: Any, library: str = "detect") -> dict[str, Any]:
-    """Return an imported mechanism: the state `content` of another library in place of a mechanism."""
+    """Return the mechanism of a request that imports the state `content` of another library."""
     return {"type": "imported", "format": library, "content": content}
 
 

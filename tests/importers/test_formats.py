@@ -109,7 +109,10 @@ def test_arguments_equal_their_event(name: str) -> None:
 
 @pytest.mark.parametrize("name", [*MEANT["dp_accounting"], *BOUNDED])
 def test_epsilon_of_events_matches_library(name: str) -> None:
-    """The library's epsilon exceeds the truth by little. The state of others has none."""
+    """The epsilon of an imported event is at most that of the library, which exceeds it by at most 0.001.
+
+    Some states have no epsilon of the library.
+    """
     state = STATES["dp_accounting"][name]
     if "epsilon" not in state:
         assert name.startswith(("fixed", "zcdp", "best"))
@@ -145,7 +148,10 @@ def test_numbers_match_riskcal() -> None:
 
 
 def test_statement_of_tensorflow_privacy_is_upper_bound() -> None:
-    """The library's epsilons are upper bounds by Renyi divergences: for one example, and for all examples of a user."""
+    """The epsilons that TensorFlow Privacy states are upper bounds.
+
+    They use Renyi divergences, for one example and for all examples of a user.
+    """
     example: dict[str, float] = {}
     for name in ("plain", "microbatches", "fractional", "users"):
         stated = re.findall(r"Poisson sampling \(\*\): +([\d.]+)", STATES["tf_privacy"][name]["statement"])

@@ -312,7 +312,10 @@ def places(value: Any) -> list[tuple[Any, Any]]:
 
 @pytest.mark.parametrize("library", STATES)
 def test_damaged_state_is_read_or_rejected(library: str) -> None:
-    """Parts are replaced, renamed or removed. The result is a request or a rejection."""
+    """A damaged state of another library is read or rejected.
+
+    Parts of it are replaced, renamed or removed.
+    """
     draw = random.Random(17)
     states = [
         state[form] for state in STATES[library].values() for form in ("content", "event", "listed") if form in state

@@ -227,7 +227,10 @@ async def test_computed_chunk_waits_for_storage(
 
 
 async def test_oversized_chunk_is_split(store: SqliteStore, clock: Clock) -> None:
-    """An earlier version may have left such gaps in its file."""
+    """A chunk that is larger than the usual ones is split, and all of its points are answered.
+
+    An earlier version may have left such chunks in its file.
+    """
     job = add(store, clock(), 9_000)
     claim = store.claim("1", "worker", 9)
     assert claim is not None

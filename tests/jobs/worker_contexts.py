@@ -129,7 +129,7 @@ def add(
 def running_scheduler(
     folder: Path, version: str, workers: int = 2
 ) -> Generator[tuple[LocalScheduler, FakeWorkerContext]]:
-    """Yield a scheduler with a store of its own, as in a separate process."""
+    """Yield a scheduler with a store of its own, as if it ran in a separate process."""
     store = SqliteStore(folder)
     made = make_worker_context(store, version, f"worker of {version}")
     try:

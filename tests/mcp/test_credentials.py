@@ -68,7 +68,10 @@ def test_assistant_with_a_key_calls_a_tool(address: str, folder: Path) -> None:
 
 
 def test_caller_over_its_work_limit_gets_the_problem(folder: Path) -> None:
-    """The first answer uses up a limit of one unit. The next call is refused, but not that of another group."""
+    """A caller over its work limit gets the problem.
+
+    The first answer uses up a limit of one unit. The next call is refused, but not that of another group.
+    """
     one, two = (make_key(folder, "compute", name="robot", group=group) for group in ("one", "two"))
     with http_server(data_folder=str(folder), work_limit="1/day", require_authentication="true") as (address, _):
         answers = [asyncio.run(bounds_called(address, key)) for key in (one, one, two)]

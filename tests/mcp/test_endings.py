@@ -134,7 +134,7 @@ def connected(address: str, body: bytes, length: int, **headers: str) -> socket.
 
 @pytest.mark.thorough
 def test_worker_of_a_client_that_disconnects_is_freed() -> None:
-    """Nobody computes for a client that has disconnected, also in a session of an older version of the protocol."""
+    """The worker of a client that disconnects is freed, also in a session of an older version of the protocol."""
     with http_server(max_cost=MORE_THAN_ITS_PRICE) as (address, process):
         session = opened_session(address).headers["mcp-session-id"]
         body = json.dumps(a_call(LONG)).encode()
@@ -163,7 +163,10 @@ def test_half_sent_request_leaves_no_traceback() -> None:
 
 
 async def lines_of(parts: list[bytes], longest: int) -> list[str]:
-    """Return the lines that are read from a pipe into which the parts are written."""
+    """Return the lines that a reader gets from a pipe into which `parts` are written.
+
+    The reader cuts lines that are longer than `longest`.
+    """
     reading, writing = os.pipe()
 
     async def write() -> None:
@@ -181,7 +184,10 @@ async def lines_of(parts: list[bytes], longest: int) -> list[str]:
 
 @pytest.mark.parametrize("seed", range(8))
 def test_lines_are_those_of_the_text_however_it_arrives(seed: int) -> None:
-    """Random lines in random pieces: each is read as it is, and a longer one is cut. None is lost or split."""
+    """The lines that are read are those of the text, in whatever pieces it arrives.
+
+    None is lost or split, and one that is too long is cut. Lines and pieces are random.
+    """
     drawn = random.Random(seed)
     longest = drawn.choice([1, 7, 1000, READ_BYTES, 3 * READ_BYTES])
     lengths = [drawn.choice([0, 1, 6, 7, 8, 999, 1001, READ_BYTES - 1, READ_BYTES, 200_000]) for _ in range(12)]

@@ -73,7 +73,10 @@ def test_body_with_duplicate_keys_is_an_error_and_every_other_body_passes(body: 
     [(b'{"id": 1, "id": 1}', True), (b'{"id": 1}', False), (b'{"a": 1, "a": 1, "b": "' + b"x" * 200 + b'"}', False)],
 )
 def test_application_receives_every_other_body_unchanged(body: bytes, size: int, is_rejected: bool) -> None:
-    """The body arrives in pieces of `size` bytes. The last body is longer than the limit, which the library checks."""
+    """The application receives every body that is a message unchanged.
+
+    The body arrives in pieces of `size` bytes. The last body is longer than the limit, which the library checks.
+    """
     parts = [body[start : start + size] for start in range(0, len(body), size)]
     waiting: list[Message] = [{"type": "http.request", "body": part, "more_body": True} for part in parts]
     waiting += [{"type": "http.request", "body": b""}, {"type": "http.disconnect"}]

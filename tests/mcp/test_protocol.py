@@ -239,7 +239,10 @@ def test_unknown_document_is_a_protocol_error(address: str, uri: str) -> None:
     ],
 )
 def test_foreign_pages_are_rejected(address: str, headers: dict[str, str], status: int) -> None:
-    """DNS rebinding and cross-site requests: the tool is not executed, and the answer names no tool."""
+    """Requests by DNS rebinding or from other sites are rejected.
+
+    The tool is not executed, and the answer names no tool.
+    """
     message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "bounds", "arguments": BOUNDS}}
     accepted = {"Accept": "application/json, text/event-stream"}
     answer = httpx2.post(address, json=message, headers=accepted | headers, timeout=TEST_TIMEOUT)
@@ -248,7 +251,10 @@ def test_foreign_pages_are_rejected(address: str, headers: dict[str, str], statu
 
 
 def test_message_with_duplicate_keys_is_rejected(address: str) -> None:
-    """The library would keep the last noise multiplier, which the caller has not checked."""
+    """A message with duplicate keys is rejected.
+
+    The library would keep the last noise multiplier, which the caller has not checked.
+    """
     message = {"jsonrpc": "2.0", "id": 5, "method": "tools/call", "params": {"name": "bounds", "arguments": BOUNDS}}
     text = json.dumps(message).replace('"arguments": {', '"arguments": {"mechanism": {"type": "gdp", "mu": 9.0}, ', 1)
     sent = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
@@ -286,7 +292,10 @@ def test_standard_streams_carry_the_protocol() -> None:
 
 
 def test_standard_output_has_nothing_but_messages() -> None:
-    """Whatever arrives, each line of output is a message, and the end of the input ends all processes."""
+    """Standard output has nothing but messages, whatever arrives.
+
+    The end of the input ends all processes.
+    """
     about = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
     sent = [
         {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": about},

@@ -48,7 +48,7 @@ def _log_ratio(laws: dict[tuple[int, ...], list[Any]], chosen: int, point: int) 
 
 
 def epsilon(logits: Logits) -> Any:
-    """Return the PMP parameter: the largest absolute log ratio."""
+    """Return the parameter of practical membership privacy (PMP): the largest absolute log ratio."""
     return max(abs(ratio) for row in log_ratios(logits) for ratio in row)
 
 

@@ -1,4 +1,7 @@
-"""GDP and GMIP of noisy SGD converted: independent values with 20 digits, the tables of the paper, and laws."""
+"""GDP and GMIP of noisy SGD converted: independent values with 20 digits, the tables of the paper, and laws.
+
+GMIP is Gaussian membership inference privacy (Leemann et al. 2023).
+"""
 
 from __future__ import annotations
 
@@ -177,7 +180,8 @@ def test_step_mu_matches_table_3(name: str) -> None:
 def test_noise_does_not_depend_on_clip_norm() -> None:
     """The noise multiplier of a mu-GDP step does not depend on the clipping norm C.
 
-    With the printed 4 C^2/mu^2, a 1-GDP step would have 0.850-GMIP for C = 10, and 0.0255-GMIP for C = 500.
+    With the printed 4 C^2/mu^2, a 1-GDP step would have 0.850-GMIP for C = 10, and 0.0255-GMIP for C = 500. GMIP is
+    Gaussian membership inference privacy (Leemann et al. 2023).
     """
     assert [membership_mu(1.0, one_step(650, 500, clip=clip)).upper for clip in (1.0, 10.0, 500.0)] == [1.0] * 3
 

@@ -50,7 +50,9 @@ def test_points_enclose_the_truth(law: Law, noise: float, sample_rate: float, ra
 @quick
 @given(law=laws, noise=noises, sample_rate=sample_rates | st.just(1.0), eps=epsilons)
 def test_directions_are_consistent(law: Law, noise: float, sample_rate: float, eps: float) -> None:
-    """delta_remove(eps) = 1 - e^eps + e^eps delta_add(-eps), in 400-digit arithmetic on the enclosures."""
+    """Both directions keep delta_remove(eps) = 1 - e^eps + e^eps delta_add(-eps), in 400-digit arithmetic on the
+    enclosures.
+    """
     curves = pair(sampled(sample_rate, law[0](noise)))
     remove, add = curves.remove.profile(np.array([eps])), curves.add.profile(np.array([-eps]))
     with mpmath.workdps(400):

@@ -250,7 +250,7 @@ WRITTEN_LATER = (
 
 @pytest.mark.parametrize(("module", "name"), FORMATTERS)
 def test_rounding_to_nearest_is_detected(module: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The checks above fail for each formatter that rounds to nearest."""
+    """The checks above fail if any one formatter rounds to nearest."""
     percent, points = name.startswith("percent"), name.startswith("points")
 
     def nearest(value: float, digits: int = 3) -> str:

@@ -165,7 +165,10 @@ def test_invalid_svg_is_rejected() -> None:
     ],
 )
 def test_percentages_are_rounded_up(share: float, text: str) -> None:
-    """The double written as 0.1 is slightly larger, the double written as 0.00407 slightly smaller."""
+    """Shares are printed as percentages that are rounded up.
+
+    The double written as 0.1 is slightly larger than 0.1, and the double written as 0.00407 slightly smaller.
+    """
     assert percent_up(share) == f"{text}\u00a0%"
 
 
@@ -182,7 +185,10 @@ def test_report_policy_is_strict() -> None:
 
 @pytest.mark.parametrize("case", CASES)
 def test_saved_report_contains_the_policy(case: str) -> None:
-    """The policy precedes everything it governs, and is as strict as the header. Only a header can restrict framing."""
+    """A saved report contains its content security policy, which precedes everything it governs.
+
+    It is as strict as the header, but only a header can restrict framing.
+    """
     page = form("assessments", case, HTML).decode()
     [policy] = re.findall(r'<meta http-equiv="Content-Security-Policy" content="([^"]*)">', page)
     header = renderings_of("assessments")[HTML].headers["Content-Security-Policy"]

@@ -14,7 +14,7 @@ FREE: Final = ("noise_multiplier", "noise_std", "sample_rate", "steps", "epsilon
 
 
 def _with_attacker(random: Generator, found: Spec) -> Spec:
-    """Add a random attacker to the fields `found` of a request in one of five cases."""
+    """Add a random attacker to the fields `found` of a request with probability 1/5, else return `found` unchanged."""
     if random.uniform() < 0.2:
         found["threat_model"] = THREATS[random.integers(len(THREATS))](random)
     return found

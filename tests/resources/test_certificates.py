@@ -253,7 +253,10 @@ def test_right_answers_are_not_disputed_and_wrong_ones_are(mechanism: Spec, ques
 
 
 def test_question_without_a_prior_is_checked_beside_one_with_a_sampled_data_set() -> None:
-    """A request for bounds refuses `dataset_subsampling` without a prior, so the second one leaves it out."""
+    """A question without a prior is checked although another question of its request has a sampled data set.
+
+    A request for bounds refuses `dataset_subsampling` without a prior, so the second computation leaves it out.
+    """
     questions = ({"type": "attack_accuracy", "prior": 0.1}, {"type": "advantage"})
     body = {"mechanism": LAPLACE, "questions": questions, "dataset_subsampling": {"rate": 0.01}}
     request = BoundsRequest.model_validate_json(json.dumps(body))

@@ -119,7 +119,10 @@ def test_directions_of_symmetric_mechanism_are_equal() -> None:
 
 @pytest.mark.parametrize("mechanism", [SAMPLED, RUN], ids=lambda spec: spec["type"])
 def test_directions_of_sampled_mechanism_cross_on_diagonal(mechanism: dict[str, Any]) -> None:
-    """add and remove are inverse functions, so they meet at the rate that equals its own type II error."""
+    """The curves of add and remove cross at the rate that equals its own type II error.
+
+    They are inverse functions.
+    """
     grid = {"count": 40, "smallest": 1e-6, "largest": 0.5, "spacing": "log_mirrored"}
     response = compute(mechanism, grid=grid, directions=["add", "remove"])
     [comparison] = response.comparisons

@@ -1,4 +1,7 @@
-"""Requests with the GLRT adversary: the accompanying worst case, assumptions, and errors with pointers."""
+"""Requests with the GLRT adversary: the accompanying worst case, assumptions, and errors with pointers.
+
+The adversary of the generalised likelihood ratio test (GLRT) does not know the direction of the record's answer.
+"""
 
 from __future__ import annotations
 
@@ -78,9 +81,10 @@ def test_every_question_is_answered() -> None:
 
 
 def test_answers_for_fresh_directions_note_that_they_are_no_bound() -> None:
-    """Epsilon is 0.2135 for fresh directions, and 2.9437 for an unknown direction that all steps share.
+    """Answers for a fresh direction in each step note that they are no bound for one direction in all steps.
 
-    This is the erratum `glrt-composition` of the guide.
+    Epsilon is 0.2135 for fresh directions, and 2.9437 for an unknown direction that all steps share. This is the
+    erratum `glrt-composition` of the guide.
     """
     found = compute(SEVENTY, FRESH, {**EPSILON, "direction": "add"}, relative_tolerance=1e-4)
     [answer] = found.answers

@@ -12,7 +12,9 @@ from pydantic import ValidationError
 
 from service.parsing import RequestBodyError
 from service.privacy.errors import PrivacyComputationError
+from service.resources.assessments import assessment, policy
 from service.resources.bounds import BOUNDS
+from service.resources.joint_answers import NARROWED
 from tests.frozen.answers import response
 from tests.frozen.space import request
 from tests.resources.test_work import answered
@@ -160,3 +162,25 @@ def test_listed_points_are_no_wider_with_other_answers() -> None:
         for name in ("power", "type_two_error"):
             assert other[name]["lower"] >= one[name]["lower"]
             assert other[name]["upper"] <= one[name]["upper"]
+
+
+def test_rules_of_an_assessment_narrow_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Answers to the rules of an assessment are narrowed by each other, although its work suffices for some of them
+    only.
+    """
+    monkeypatch.setattr(assessment, "MOST_WORK", 3e5)
+    monkeypatch.setattr(policy, "SECOND_WORK", 0.0)
+    exponential = {"type": "exponential", "epsilon": 0.1}
+    steps = [{"type": "gaussian", "noise_multiplier": 2.0}, {"type": "repeated", "mechanism": exponential, "steps": 20}]
+    asked = [{"type": "epsilon", "delta": 10.0**-power} for power in (3, 6, 1, 2, 5, 8)]
+    asked += [{"type": "delta", "epsilon": epsilon} for epsilon in (1.0, 2.0, 4.0, 0.5)]
+    rules = [{"question": question | {"direction": "add"}, "at_most": 0.05} for question in asked]
+    body = {
+        "mechanism": {"type": "composed", "mechanisms": steps},
+        "context": {"delta": 1e-5},
+        "policy": {"name": "gate", "rules": rules},
+    }
+    sent = assessment.ASSESSMENTS.request_type.model_validate_json(json.dumps(body))
+    found = [each["answer"] for each in json.loads(assessment.ASSESSMENTS.body(sent, "", ""))["decision"]["rulings"]]
+    check(found)
+    assert any(NARROWED in each["notes"] for each in found)

@@ -127,7 +127,10 @@ def test_curve_of_adversaries_does_not_exceed_worst_case(seed: int) -> None:
 
 
 def test_supported_worst_case_is_drawn_for_mixed_sampling() -> None:
-    """Curves and `bounds` take the worst case of the same relation, because no curve is known for a replaced record."""
+    """`curves` and `bounds` show the worst case of one relation for a run of batches and of Poisson samples.
+
+    It is an added record, because no curve of such a run is known for a replaced one.
+    """
     batches = {"type": "noisy_sgd", "dataset_size": 10, "batch_size": 10, "dimension": 3, "steps": 2, "noise_std": 0.1}
     sampled = {"type": "dpsgd", "noise_multiplier": 1.0, "sample_rate": 0.1, "steps": 3}
     mechanism = {"type": "composed", "mechanisms": [batches | {"max_grad_norm": 1.0}, sampled]}

@@ -1,4 +1,4 @@
-"""No response contains a negative zero: every way to JSON, every example, and a space of requests."""
+"""No response contains a negative zero: every function that writes JSON, every example, and a space of requests."""
 
 from __future__ import annotations
 

@@ -269,7 +269,7 @@ def test_bad_losses_are_rejected_with_pointer(change: dict[str, Any], pointer: s
 
 
 def test_table_of_one_record_equals_differential_privacy() -> None:
-    """A table of one record of two has delta 0.3 for PMP and for differential privacy.
+    """A table of one record of two has delta 0.3 for practical membership privacy (PMP) and for differential privacy.
 
     By Corollary 4 as printed, it would be twice that: an erratum of the guide.
     """

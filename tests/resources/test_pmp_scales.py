@@ -1,4 +1,7 @@
-"""PMP answers over all scales of a request: at most the accompanying worst case, and enclosing the exact value."""
+"""PMP answers over all scales of a request: at most the accompanying worst case, and enclosing the exact value.
+
+PMP is practical membership privacy: the attacker does not know which records were drawn.
+"""
 
 from __future__ import annotations
 

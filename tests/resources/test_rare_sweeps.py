@@ -31,7 +31,10 @@ RARE: dict[str, tuple[Spec, Spec]] = {
 @pytest.mark.parametrize("case", RARE)
 @pytest.mark.parametrize("seed", [1, *(thorough(seed) for seed in range(2, 6))])
 def test_batched_rare_runs_meet_single_runs(case: str, seed: int) -> None:
-    """A tenth of a step to five steps use the record, for every relation and for groups of records."""
+    """Enclosures of rare runs in a batch meet those of the same runs alone.
+
+    A tenth of a step to five steps use the record, for every relation and for groups of records.
+    """
     random = np.random.default_rng(seed)
     sampling, threat_model = RARE[case]
     count, place = (2, "/mechanism/steps/0") if case == "a list of rates" else (1, "/mechanism/steps")

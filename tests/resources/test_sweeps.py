@@ -98,7 +98,10 @@ def test_points_without_batching_equal_single_requests(mechanism: Spec, pointer:
 
 
 def test_points_do_not_depend_on_aliases_and_member_order() -> None:
-    """JSON objects have no order, and aliases name the same field."""
+    """Points of a sweep do not depend on the order of members and on aliases of fields.
+
+    JSON objects have no order, and aliases name the same field.
+    """
     noise, steps = {"values": [1.0, 2.0]}, {"from": 10, "to": 1000, "count": 3, "spacing": "log"}
     one = parsed(sweep_body({NOISE: noise, "/mechanism/steps": steps}))
     other = parsed(sweep_body({"/mechanism/count": steps, "/mechanism/sigma": noise}))

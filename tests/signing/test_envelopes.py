@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import math
 import random
 import time
 from collections.abc import Callable
@@ -47,7 +48,7 @@ def changed(edit: Callable[[dict[str, Any]], object]) -> bytes:
 
 
 def test_signature_is_that_of_the_dsse_specification() -> None:
-    """Build the signed bytes from the specification, and verify them with the library alone."""
+    """The library verifies a signature over the bytes that the test builds from the DSSE specification."""
     envelope = json.loads(bounds_envelope())
     body = base64.b64decode(envelope["payload"])
     kind = envelope["payloadType"]
@@ -73,6 +74,37 @@ def test_statement_is_an_in_toto_statement_about_request_and_answer() -> None:
     assert predicate["policy"]["name"] == "gate"
     assert [each["by"] for each in predicate["attestations"]] == ["J. Doe"]
     assert predicate["key_id"] == json.loads(envelope)["signatures"][0]["keyid"]
+
+
+def doubles() -> list[float]:
+    """Return doubles of every size and both signs, and those beside the limits of the canonical form."""
+    draw = random.Random(8785)
+    drawn = [math.ldexp(draw.uniform(0.5, 1), exponent) for exponent in range(-1074, 1025)]
+    limits = [1e-7, 1e-6, 1e-4, 2.0**53, 1e15, 1e16, 1e20, 1e21, 1e22]
+    beside = [math.nextafter(each, towards) for each in limits for towards in (0, math.inf)]
+    whole = [float(draw.randrange(2**53, 10**21)) for _ in range(300)]
+    return [sign * each for each in (0.0, *drawn, *limits, *beside, *whole) for sign in (1, -1)]
+
+
+def test_every_double_survives_the_canonical_form() -> None:
+    """Doubles from 2^53 to 1e21 look like integers there, which the canonical form writes as strings."""
+    body = changed(lambda members: members["predicate"]["answer"].update(doubles=doubles(), whole=str(2**63)))
+    statement = verify_file(signed(body), KEYS)
+    assert statement.answer["doubles"] == doubles()
+    assert {type(each) for each in statement.answer["doubles"] if abs(each) >= 2**53} == {float}
+    assert statement.answer["whole"] == str(2**63)
+    assert statement.encode() == body
+
+
+@pytest.mark.parametrize("digits", ["9007199254740993", "12345678901234567001", "1" + "0" * 21, "9" * 400])
+def test_integers_that_are_no_shortest_form_of_a_double_are_unreadable(digits: str) -> None:
+    """An envelope with an integer that is not the shortest form of its double is unreadable.
+
+    Otherwise one statement would have several envelopes.
+    """
+    body = changed(lambda members: members["predicate"]["answer"].update(number="digits"))
+    with pytest.raises(Unreadable, match="canonical form"):
+        verify_file(signed(body.replace(b'"number":"digits"', b'"number":' + digits.encode())), KEYS)
 
 
 @pytest.mark.parametrize("count", [1_000, thorough(100_000)])
@@ -222,7 +254,7 @@ EDITS: dict[str, Callable[[dict[str, Any]], object]] = {
 
 @pytest.mark.parametrize("edit", EDITS)
 def test_statements_that_contradict_themselves_are_unreadable(edit: str) -> None:
-    """Sign them with the right key: a signature alone makes no statement."""
+    """Statements that contradict themselves are unreadable although the right key signed them."""
     with pytest.raises(Unreadable):
         verify_file(signed(changed(EDITS[edit])), KEYS)
 

@@ -67,7 +67,10 @@ def doubled(y: int) -> int:
 
 
 def test_points_of_small_order_are_those_that_three_doublings_end() -> None:
-    """1 is the y coordinate of the neutral element. Each y coordinate but those of order 1 and 2 has two points."""
+    """The refused points are those that three doublings take to the neutral element.
+
+    1 is the y coordinate of the neutral element. Each y coordinate but those of order 1 and 2 has two points.
+    """
     assert {doubled(doubled(doubled(y))) for y in SMALL_ORDER} == {1}
     assert 2 * len(SMALL_ORDER) - 2 == 8
 
@@ -75,7 +78,10 @@ def test_points_of_small_order_are_those_that_three_doublings_end() -> None:
 @pytest.mark.parametrize("sign", [0, 1])
 @pytest.mark.parametrize("y", [*sorted(SMALL_ORDER), FIELD_PRIME, FIELD_PRIME + 1, 2**255 - 1])
 def test_key_of_small_order_is_refused(y: int, sign: int) -> None:
-    """OpenSSL accepts such a key, and S = 0 is then a signature of about every eighth message."""
+    """A public key of small order is refused.
+
+    OpenSSL accepts such a key, and S = 0 is then a signature of about every eighth message.
+    """
     x = encode_base64url((y + sign * 2**255).to_bytes(32, "little"))
     with pytest.raises(UnusableKeys, match=r"small order|`x` of 32 bytes"):
         parse_key_set(json.dumps({"keys": [{"kty": "OKP", "crv": "Ed25519", "x": x}]}).encode())
@@ -197,7 +203,10 @@ def test_unusable_public_keys_are_explained(content: bytes, sentence: str) -> No
 
 @pytest.mark.parametrize("text", ["A", "AA=", "AB", "A A", "ä", "AA\n", "-_=="])
 def test_base64url_has_one_form(text: str) -> None:
-    """In "AB" the unused bits are not zero."""
+    """A text that is not the one form of its bytes in base64url is refused.
+
+    In "AB", for example, the unused bits are not zero.
+    """
     with pytest.raises(ValueError, match=r"not canonical|padd|codec|base64|data"):
         decode_base64url(text)
 

@@ -73,7 +73,7 @@ def test_drawn_requests_replay_equal(count: int) -> None:
 
 
 def test_drawn_requests_cover_every_other_resource() -> None:
-    """Examples of the missing resources are replayed above.
+    """The drawn requests cover every resource except those whose examples are replayed above.
 
     No drawn request has an answer of `pmp-finite` so early, and none is of a resource younger than the stored answers.
     """
@@ -88,7 +88,10 @@ def test_decisions_replay_equal() -> None:
 
 
 def test_largest_seed_survives_the_canonical_form() -> None:
-    """RFC 8785 has no integers above 2^53 - 1: they travel as strings."""
+    """The largest seed survives the canonical form.
+
+    RFC 8785 has no integers above 2^53 - 1, so they are sent as strings.
+    """
     sent: dict[str, Any] = {
         "mechanism": {"type": "gaussian", "noise_multiplier": 2.0},
         "method": "monte_carlo",

@@ -30,7 +30,7 @@ def test_block_says_how_to_verify() -> None:
 
 @pytest.mark.parametrize("step", [997, thorough(7)])
 def test_no_report_with_a_changed_byte_is_verified(step: int) -> None:
-    """Change one byte at a time, outside and inside the block of the page that holds the signature."""
+    """No report with a changed byte is verified, outside and inside the block of the page that holds the signature."""
     report = signed_report()
     for place in range(0, len(report), step):
         changed = report[:place] + bytes([report[place] ^ 1]) + report[place + 1 :]
@@ -83,7 +83,10 @@ def test_statements_of_answers_and_reports_do_not_stand_for_each_other() -> None
 
 
 def test_names_in_a_report_cannot_imitate_a_block() -> None:
-    """A client names the subject after the block. Signing refuses pages that contain one."""
+    """A subject that is named like the block of a signature cannot imitate it.
+
+    Signing refuses pages that contain such a block.
+    """
     with pytest.raises(ValueError, match="without a signature"):
         insert_block(b"<html><body>" + BLOCK_START + END_OF_PAGE, b"{}")
     assert b"&lt;footer" not in signed_report()

@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -142,6 +142,7 @@ class Cluster:
     directory: Path
     redis: ComposedRedis
     workers: list[subprocess.Popen[bytes]]
+    worker_settings: dict[str, str] = field(default_factory=dict[str, str])
 
     @property
     def settings(self) -> dict[str, str]:
@@ -149,7 +150,7 @@ class Cluster:
 
     def start_worker(self) -> subprocess.Popen[bytes]:
         """Start `privacy-bounds worker` with one process for chunks."""
-        settings = {**self.settings, "job_workers": "1"}
+        settings = {**self.settings, "job_workers": "1", **self.worker_settings}
         environment = os.environ | {f"PRIVACY_BOUNDS_{name.upper()}": value for name, value in settings.items()}
         with (self.directory / f"worker{len(self.workers)}.log").open("w") as log:
             command = [sys.executable, "-m", module_of(environment), "worker"]
@@ -166,9 +167,10 @@ class Cluster:
 
 
 @contextmanager
-def cluster(directory: Path, workers: int = 2, server: str | None = None) -> Generator[Cluster]:
+def cluster(directory: Path, workers: int = 2, server: str | None = None, **worker_settings: str) -> Generator[Cluster]:
     """Yield a cluster without the service. `server` is the executable of its Redis."""
-    made = Cluster(directory, ComposedRedis(directory, executable=server or redis_executable()), [])
+    redis = ComposedRedis(directory, executable=server or redis_executable())
+    made = Cluster(directory, redis, [], worker_settings)
     made.redis.start()
     try:
         for _ in range(workers):

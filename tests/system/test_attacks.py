@@ -127,9 +127,9 @@ def _has_answer(connection: socket.socket) -> bool:
 
 
 def test_half_sent_requests_give_way_and_time_out(server: httpx2.Client) -> None:
-    """Nine hundred connections from one address:
+    """Half-sent requests give way to other requests of their address, and time out.
 
-    `/livez` from that address is answered, and the remaining ones time out.
+    Nine hundred connections from one address send halves. `/livez` from that address is answered.
     """
     halves = (b"GET /livez HTTP/1.1\r\nHo", b"", POST % 500_000 + b"{" * 60_000)
     displaced = refusals(server, "too-many-connections")
@@ -144,7 +144,10 @@ def test_half_sent_requests_give_way_and_time_out(server: httpx2.Client) -> None
 
 
 def test_connections_from_many_addresses_give_way(server: httpx2.Client) -> None:
-    """More connections than allowed in total, and fewer than allowed per address: the newest ones are served."""
+    """The newest connections are served if there are more than allowed in total.
+
+    Each address has fewer connections than allowed per address.
+    """
     displaced = refusals(server, "too-many-connections")
     with ExitStack() as stack, watched(server):
         connections = [
@@ -202,8 +205,9 @@ def refusals(client: httpx2.Client, reason: str) -> int:
 
 
 def test_shutdown_ends_within_its_deadline(tmp_path: Path) -> None:
-    """A computation of many seconds with a shutdown deadline of one second, and half a body: both get problems, and
-    the service ends.
+    """The service ends within its shutdown deadline of one second, and unfinished requests get problems.
+
+    One is a computation of many seconds, and the other has sent half a body.
     """
     body = json.dumps(LONG).encode()
     with (
@@ -223,9 +227,10 @@ def test_shutdown_ends_within_its_deadline(tmp_path: Path) -> None:
 
 
 def test_flood_leaves_polite_client_its_turn(server: httpx2.Client) -> None:
-    """Eighty connections from one address, which claims to be many, send work of tenths of a second each.
+    """A flood of requests from one address leaves another address its turn.
 
-    The worker is stopped, so that all of them wait. Another address sends one request.
+    Eighty connections, which claim to be from many addresses, send work of tenths of a second each. The worker is
+    stopped, so that all of them wait. The other address sends one request.
     """
 
     def work(number: int, questions: int = 18, digits: int = 50) -> bytes:

@@ -54,7 +54,7 @@ FREE_WITHIN = float(os.environ.get("JOB_FREE_SECONDS", "inf"))
 
 
 def test_sweep_completes_on_cluster(tmp_path: Path) -> None:
-    """A worker killed in the middle loses nothing."""
+    """A sweep completes on a cluster although one of its workers is killed in the middle."""
     points = 2_000
     with cluster(tmp_path, workers=1) as made, running_server(tmp_path, **SERVICE, **made.settings) as client:
         assert client.get("/v1/limits").json()["jobs"]["backend"] == "celery"
@@ -133,7 +133,7 @@ def test_killed_parts_lose_nothing(
 
 @pytest.mark.thorough
 def test_workers_continue_without_killed_service(tmp_path: Path) -> None:
-    """A service started later knows the job."""
+    """Workers continue without the service after it was killed, and a service started later knows the job."""
     with cluster(tmp_path) as made:
         with running_server(tmp_path, -SIGKILL, **SERVICE, **made.settings) as client:
             job = submit(client, "sweeps", sweep(POINTS))
@@ -146,7 +146,10 @@ def test_workers_continue_without_killed_service(tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 def test_chunk_of_lost_worker_restarts_within_half_a_minute(tmp_path: Path) -> None:
-    """The worker of one long computation is killed, and another worker takes over."""
+    """The chunk of a killed worker restarts on another worker within half a minute.
+
+    It has one long computation.
+    """
     with cluster(tmp_path) as made, running_server(tmp_path, **SERVICE, **made.settings) as client:
         wait_for(lambda: "2 workers of the cluster" in client.get("/readyz?verbose").text)
         submit(client, "bounds", LONG)
@@ -221,7 +224,7 @@ def test_garbage_in_queue_ends_no_worker(tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 def test_full_redis_ends_no_worker(tmp_path: Path) -> None:
-    """Busy workers and starting workers wait until Redis has space."""
+    """A full Redis ends no worker: busy workers and starting workers wait until it has space."""
     with cluster(tmp_path, workers=1) as made, running_server(tmp_path, **SERVICE, **made.settings) as client:
         job = submit(client, "sweeps", sweep(5_000))
         wait_for(lambda: done(client, job) > 0)
@@ -239,7 +242,10 @@ def test_full_redis_ends_no_worker(tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 def test_stopped_computation_keeps_its_claim(tmp_path: Path) -> None:
-    """A computation may hold the interpreter lock, so its claim is renewed by another process."""
+    """A computation that is stopped keeps its claim on a chunk, which another process renews.
+
+    A computation may hold the interpreter lock, and could not renew the claim itself.
+    """
     with cluster(tmp_path, workers=1) as made, running_server(tmp_path, **SERVICE, **made.settings) as client:
         submit(client, "bounds", LONG)
         process = first_that_computes(made.all_processes)
@@ -251,7 +257,10 @@ def test_stopped_computation_keeps_its_claim(tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 def test_worker_with_stalled_consumer_restarts_itself(tmp_path: Path) -> None:
-    """The consumer sends no requests, as happened after losses of Redis; everything else of the worker runs."""
+    """A worker whose consumer of messages has stalled restarts itself.
+
+    The consumer sends no requests, as happened after losses of Redis, while everything else of the worker runs.
+    """
     points = 2_000
     with cluster(tmp_path, workers=1) as made, running_server(tmp_path, **SERVICE, **made.settings) as client:
         wait_for(lambda: "1 workers of the cluster" in client.get("/readyz?verbose").text)
@@ -267,9 +276,9 @@ def test_worker_with_stalled_consumer_restarts_itself(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("promised", ["accepted", "cancelled"])
 def test_accepted_jobs_survive_slow_disk(tmp_path: Path, promised: str) -> None:
-    """With a busy disk, Redis answers up to two seconds before it writes.
+    """Accepted jobs survive a slow disk: clients get no confirmation before Redis has written the job.
 
-    Clients get no confirmation before it has written.
+    With a busy disk, Redis answers up to two seconds before it writes.
     """
     with (
         cluster(tmp_path, workers=0) as made,

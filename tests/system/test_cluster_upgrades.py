@@ -51,7 +51,10 @@ def lines_of(client: httpx2.Client, job: str) -> tuple[list[int], set[str]]:
 
 @pytest.mark.thorough
 def test_upgrades_and_rollbacks_never_mix_versions_in_a_job(tmp_path: Path) -> None:
-    """Every job is completed by the version that accepted it, or restarted once by its successor."""
+    """The results of a job are never from two versions of the service.
+
+    Every job is completed by the version that accepted it, or restarted once by its successor.
+    """
     source = random.Random(SEED)
     with (
         cluster(tmp_path, workers=0) as made,

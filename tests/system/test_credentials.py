@@ -52,7 +52,10 @@ def run(*arguments: str, **settings: str) -> subprocess.CompletedProcess[str]:
     ids=" ".join,
 )
 def test_service_that_others_reach_needs_a_decision(tmp_path: Path, arguments: tuple[str, ...]) -> None:
-    """The error is one sentence that names both remedies, and no socket listens before the service ends."""
+    """A service on an address that others reach does not start without a decision about credentials.
+
+    The error is one sentence that names both remedies, and no socket listens before the service ends.
+    """
     ended = run(*arguments, data_folder=str(tmp_path))
     assert (ended.returncode, ended.stdout, ended.stderr.count("\n")) == (2, "", 1)
     for way in ("privacy-bounds keys create", "PRIVACY_BOUNDS_REQUIRE_AUTHENTICATION=false"):
@@ -133,7 +136,7 @@ def server(folder: Path, operator_address: str) -> Iterator[httpx2.Client]:
 
 
 def test_key_works_at_once_and_until_it_is_revoked(server: httpx2.Client, folder: Path) -> None:
-    """The command changes the store of a running service."""
+    """A new key works at once in a running service, and until it is revoked, because the command changes its store."""
     assert server.post("/v1/bounds", json=QUICK).status_code == 401
     text = run("keys", "create", "--scope", "compute", data_folder=str(folder / "data")).stdout.strip()
     assert server.post("/v1/bounds", json=QUICK, headers=bearer(text)).status_code == 200

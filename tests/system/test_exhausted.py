@@ -63,7 +63,10 @@ def run(folder: Path, *arguments: str) -> tuple[int, str, str]:
 
 
 def test_full_disk_changes_no_key(tmp_path: Path, small_disk: Path) -> None:
-    """Existing keys work, no key is printed that is not stored, and nothing is left of the attempt."""
+    """A full disk changes no key.
+
+    Existing keys work, no key is printed that is not stored, and nothing is left of the attempt.
+    """
     key = make_key(small_disk, "compute")
     filling = fill(small_disk)
     before = {path.name: path.read_bytes() for path in small_disk.iterdir() if path != filling}
@@ -84,7 +87,10 @@ def test_full_disk_changes_no_key(tmp_path: Path, small_disk: Path) -> None:
 
 @pytest.mark.parametrize("command", ["backup", "restore"])
 def test_full_disk_leaves_no_half_of_a_backup(tmp_path: Path, small_disk: Path, command: str) -> None:
-    """The message is one sentence, no file is added to the disk, and the same command succeeds on another disk."""
+    """A full disk leaves no unfinished backup.
+
+    The message is one sentence, no file is added to the disk, and the same command succeeds on another disk.
+    """
     data, archive = tmp_path / "data", tmp_path / "backup.zip"
     with closing(SqliteStore(data)) as store:
         for _ in range(20):
@@ -112,7 +118,10 @@ def small_worker(tmp_path: Path) -> Iterator[httpx2.Client]:
 
 
 def test_computation_beyond_memory_ends_alone(small_worker: httpx2.Client) -> None:
-    """The request and the job get a problem, and the next request and job are computed."""
+    """A computation beyond the memory of a worker ends alone.
+
+    Its request or job gets a problem, and the next request and job are computed.
+    """
     refused = small_worker.post("/v1/bounds", json=LARGE)
     assert (refused.status_code, refused.json()["type"]) == (422, "/problems/out-of-memory")
     assert small_worker.post("/v1/bounds", json=QUICK | {"method": "ground_truth"}).status_code == 200

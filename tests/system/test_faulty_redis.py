@@ -93,7 +93,10 @@ def test_full_redis_stores_nothing_and_recovers(own_redis: RedisServer, database
 
 
 def test_read_only_replica_is_read_and_recovers(own_redis: RedisServer, database: Any, tmp_path: Path) -> None:
-    """After a failover the address may lead to a replica for a while. Results that the replica has are used."""
+    """Results of a read-only replica of Redis are used, and results are stored again once it can be written.
+
+    After a failover the address may lead to a replica for a while.
+    """
     with asking(own_redis.url, tmp_path) as asker:
         wait_for(asker.is_used)
         database.config_set("replica-serve-stale-data", "yes")
@@ -157,7 +160,10 @@ def slow_link(url: str, round_trip_seconds: float) -> Generator[str]:
 
 @pytest.mark.parametrize("round_trip_seconds", [0.05, 2.0])
 def test_slow_redis_changes_no_answer(own_redis: RedisServer, tmp_path: Path, round_trip_seconds: float) -> None:
-    """Redis answers later than the service waits, or later than a probe of the circuit breaker waits."""
+    """A slow Redis changes no answer.
+
+    It answers later than the service waits, or later than a probe of the circuit breaker waits.
+    """
     with slow_link(own_redis.url, round_trip_seconds) as url, asking(url, tmp_path) as asker:
         for number in (0, 1, 2, 0, 1, 2):
             asker.is_hit(number)
@@ -166,7 +172,7 @@ def test_slow_redis_changes_no_answer(own_redis: RedisServer, tmp_path: Path, ro
 
 
 def test_flapping_redis_changes_no_answer(own_redis: RedisServer, tmp_path: Path) -> None:
-    """Redis hangs, ends and comes back several times. Afterwards it is used again."""
+    """A Redis that hangs, ends and comes back several times changes no answer, and is used again afterwards."""
     with asking(own_redis.url, tmp_path) as asker:
         wait_for(asker.is_used)
         for number in range(4):

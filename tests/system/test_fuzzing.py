@@ -20,7 +20,10 @@ from tests.timeouts import TEST_TIMEOUT
     ("examples", "sent"), [thorough(3, "nothing"), thorough(12, "nothing"), thorough(4, "key"), thorough(4, "no key")]
 )
 def test_live_service_conforms_to_its_document(tmp_path: Path, examples: int, sent: str) -> None:
-    """`sent`: nothing to a service that is open, or requests with a key or without one to a service that is closed."""
+    """A live service conforms to its document for a fixed number of requests by Schemathesis.
+
+    `sent` says what requests carry: nothing for a service that is open, or a key or none for a service that is closed.
+    """
     closed = {} if sent == "nothing" else {"require_authentication": "true"}
     key = make_key(tmp_path / "data", *SCOPES) if closed else ""
     # Expensive requests are rejected, so that the time goes to many requests instead of a few computations.

@@ -83,7 +83,10 @@ def wait_for(store: redis.Redis, pattern: str) -> bytes:
 
 @pytest.mark.thorough
 def test_two_services_compute_ground_truth_once(redis_url: str, services: Services) -> None:
-    """The computation takes a fortieth of the time for which the other service waits."""
+    """Two services with one Redis compute a ground truth once.
+
+    The computation takes a fortieth of the time for which the other service waits.
+    """
     before = sum(counted(client, COMPUTATIONS) for client in services)
     with ThreadPoolExecutor() as threads:
         answers = list(threads.map(ask, services, [ground_truth(50, DELTAS[:2])] * 2))
@@ -97,7 +100,10 @@ def test_two_services_compute_ground_truth_once(redis_url: str, services: Servic
 
 
 def test_redis_killed_during_computation_costs_no_answer(own_redis: RedisServer, tmp_path: Path) -> None:
-    """The computing service and the waiting service both answer, with the same bytes."""
+    """A Redis that is killed during a computation costs no answer.
+
+    The computing service and the waiting service both answer, with the same bytes.
+    """
     with two_services(own_redis.url, tmp_path) as services, ThreadPoolExecutor() as threads:
         answers: list[Future[httpx2.Response]] = [
             threads.submit(ask, client, ground_truth(50, DELTAS)) for client in services

@@ -50,7 +50,10 @@ def job_worker(client: httpx2.Client) -> psutil.Process:
 
 
 def test_killed_service_resumes_its_jobs(tmp_path: Path) -> None:
-    """Whatever was being computed or written at that moment, every point has one result in the end."""
+    """A killed service resumes its jobs when it starts again.
+
+    Whatever was being computed or written at that moment, every point has one result in the end.
+    """
     with running_server(tmp_path, -SIGKILL, **SETTINGS) as client:
         job = submit(client, "sweeps", sweep(MORE_POINTS))
         wait_for(lambda: done(client, job) > 0)
@@ -106,7 +109,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.mark.thorough
 def test_full_disk_rejects_only_jobs(tmp_path: Path, small_disk: Path) -> None:
-    """Accepted jobs wait, and are complete once there is space."""
+    """A full disk rejects new jobs only. Accepted jobs wait, and are complete once there is space."""
     with running_server(tmp_path, **SETTINGS, data_folder=str(small_disk)) as client:
         job = submit(client, "sweeps", sweep(POINTS))
         wait_for(lambda: done(client, job) > 0)
@@ -132,7 +135,10 @@ def test_full_disk_rejects_only_jobs(tmp_path: Path, small_disk: Path) -> None:
 
 
 def test_unwritable_folder_disables_jobs_until_repaired(tmp_path: Path, small_disk: Path) -> None:
-    """The service starts without it, reports the fault, and accepts jobs as soon as it can."""
+    """A folder that cannot be written disables jobs until it is repaired.
+
+    The service starts without it, reports the fault, and accepts jobs as soon as it can.
+    """
 
     def check_of_jobs(client: httpx2.Client) -> dict[str, str]:
         [check] = [each for each in client.get("/readyz?verbose").json()["checks"] if each["name"] == "jobs"]
@@ -152,7 +158,10 @@ def test_unwritable_folder_disables_jobs_until_repaired(tmp_path: Path, small_di
 
 @pytest.mark.thorough
 def test_follower_that_does_not_read_is_disconnected(tmp_path: Path) -> None:
-    """The connections are closed, their slots are free, and the service has not grown."""
+    """A client that follows a job but does not read is disconnected.
+
+    The connections are closed, their slots are free, and the service has not grown.
+    """
     settings = {**SETTINGS, "send_timeout_seconds": "1"}
     points = 30_000
     with running_server(tmp_path, **settings) as client:
@@ -201,7 +210,10 @@ def test_events_come_at_least_every_two_seconds(tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 def test_closed_forms_stay_fast_beside_a_large_job(tmp_path: Path) -> None:
-    """Interactive requests do not wait for chunks, at default settings, over many chunks of a million points."""
+    """Requests of closed forms stay fast beside a job of a million points.
+
+    Interactive requests do not wait for chunks, at default settings.
+    """
     samples = SAMPLES if SAMPLES < 400 else 5_000
     rank = int(0.99 * samples)
     with running_server(tmp_path) as client, connect(client) as mine:

@@ -31,6 +31,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx2.Client]:
     assert found
     limits = {
         "worker_memory_limit_bytes": found[1],
+        "max_cost": "100000000",  # admits the decomposition of the largest covariance
         "worker_count": "1",
         "time_limit_seconds": str(10 * TEST_TIMEOUT),
     }

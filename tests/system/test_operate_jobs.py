@@ -27,7 +27,7 @@ from tests.system.test_operator_port import operator
 
 
 class Operator:
-    """The command on a data folder."""
+    """The command `privacy-bounds operate jobs` on a data folder, and its output."""
 
     def __init__(self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
         self._capsys = capsys

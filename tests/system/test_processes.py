@@ -84,7 +84,10 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx2.Client]:
     "behind", [b"", REQUEST, REQUEST[:-1]], ids=["alone", "request behind", "half a request behind"]
 )
 def test_worker_is_free_after_its_client_disconnects(client: httpx2.Client, behind: bytes) -> None:
-    """A worker is also freed if the client sent more than the service reads before it answers."""
+    """A worker is free after its client disconnects.
+
+    That holds also if the client sent more than the service reads before it answers.
+    """
     abandoned = abandoned_by(client)
     short = {
         "mechanism": DPSGD,

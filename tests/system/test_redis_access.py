@@ -62,7 +62,10 @@ def test_jobs_are_stored_with_confirmation(composed: ComposedRedis) -> None:
 
 @pytest.mark.parametrize("end", [ComposedRedis.stop, ComposedRedis.kill], ids=["in order", "SIGKILL"])
 def test_script_writes_survive_restart(tmp_path: Path, each_server: str, end: Callable[[ComposedRedis], None]) -> None:
-    """A server replays the writes of scripts as its default user, who must have permission."""
+    """Writes of scripts survive a restart of Redis.
+
+    A server replays the writes of scripts as its default user, who must have permission.
+    """
     server = ComposedRedis(tmp_path, executable=each_server)
     server.start()
     try:

@@ -57,7 +57,10 @@ def test_http_and_command_line_give_the_same_bytes(
 
 
 def test_readme_example_matches_reference(server: httpx2.Client) -> None:
-    """C1: gamma(1e-3) = 4.06844788114255e-3 +- 2e-17 and epsilon(1e-5) = 1.8282366665 +- 2e-10 (reference)."""
+    """The example of README.md matches the reference values of the benchmark case C1.
+
+    They are gamma(1e-3) = 4.06844788114255e-3 +- 2e-17 and epsilon(1e-5) = 1.8282366665 +- 2e-10.
+    """
     gamma, epsilon = server.post("/v1/bounds", json=DPSGD).json()["answers"]
     assert gamma["lower"] <= 4.06844788114255e-3 + 2e-17
     assert 4.06844788114255e-3 - 2e-17 <= gamma["upper"] <= gamma["lower"] * (1 + 1e-9)
@@ -136,7 +139,7 @@ def test_command_line_answers_without_web_framework() -> None:
 
 
 def test_killed_worker_costs_at_most_one_request(tmp_path: Path) -> None:
-    """Every request is expensive here. A real SIGKILL costs at most one request, and the next one is answered."""
+    """A worker killed by SIGKILL costs at most one of several expensive requests, and the next one is answered."""
     with running_server(tmp_path, worker_count="1") as client:
         assert client.get("/readyz").status_code == 200
         [worker] = workers_of(client)
@@ -150,7 +153,10 @@ def test_killed_worker_costs_at_most_one_request(tmp_path: Path) -> None:
 
 
 def test_request_beyond_time_limit_gets_problem_and_service_continues(tmp_path: Path) -> None:
-    """The limit is checked every tenth of a second, so a fast request may be answered by then."""
+    """A request beyond the time limit gets a problem, and the service continues.
+
+    The limit is checked every tenth of a second, so a fast request may be answered by then.
+    """
     with running_server(tmp_path, worker_count="1", time_limit_seconds="0.01", max_cost=MORE_THAN_ITS_PRICE) as client:
         late = client.post("/v1/bounds", json=LONG)
         assert (late.status_code, late.json()["type"]) == (504, "/problems/out-of-time")

@@ -53,7 +53,10 @@ def test_processes_share_a_port_counts_results_and_jobs(tmp_path: Path, redis_ur
 
 @pytest.mark.thorough
 def test_processes_share_results_and_jobs_without_redis_and_folder(tmp_path: Path) -> None:
-    """Whichever process answers. The common temporary folder is removed with the supervisor."""
+    """Processes of one service share results and jobs without Redis and without a data folder.
+
+    Any of them may answer. Their common temporary folder is removed with the supervisor.
+    """
     temporary, state = tmp_path / "temporary", tmp_path / "no folder"
     temporary.mkdir()
     state.touch()

@@ -70,7 +70,10 @@ def rest(connection: socket.socket) -> bytes:
 
 @pytest.mark.thorough
 def test_steadily_read_response_is_complete(server: httpx2.Client) -> None:
-    """Reading takes several times the send timeout; the kernel buffers less than half of the response."""
+    """A response that is read steadily is complete, although reading takes several times the send timeout.
+
+    The kernel buffers less than half of the response.
+    """
     size = len(server.get("/openapi.json").content)
     whole = PIPELINED * size
     with connect(server, buffer=65_536) as reader:
@@ -99,7 +102,7 @@ def test_reader_that_takes_almost_nothing_is_disconnected(server: httpx2.Client)
 
 @pytest.mark.parametrize("form", [thorough(EVENTS), LINES])
 def test_unread_stream_is_ended(server: httpx2.Client, job: str, form: str) -> None:
-    """Includes small events, which the kernel would buffer for hours."""
+    """A stream that is never read is ended, also one of small events, which the kernel would buffer for hours."""
     left = refusals(server, "response-not-taken")
     with followed(server, job, form, buffer=2_048):
         wait_for(lambda: refusals(server, "response-not-taken") > left)
@@ -120,9 +123,9 @@ def test_followers_of_one_client_leave_room_for_others(server: httpx2.Client, jo
 
 @pytest.mark.thorough
 def test_streams_end_on_shutdown(tmp_path: Path) -> None:
-    """Streams end at once, not at the deadline.
+    """Streams end at once on shutdown, not at the deadline.
 
-    Events end properly; lines are cut, so that they are not mistaken for complete.
+    Events end properly. Lines are cut, so that nobody mistakes them for complete.
     """
     with running_server(
         tmp_path, shutdown_timeout_seconds=str(int(TEST_TIMEOUT)), job_workers="1", log_level="warning"

@@ -54,7 +54,10 @@ def test_process_that_never_starts_ends_the_service(script: str, code: int, name
 
 
 def test_restart_delay_grows_up_to_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first process lives long enough to count as started. All others are killed at once."""
+    """The delay before a restart grows with each early end, up to a limit.
+
+    The first process lives long enough to count as started. All others are killed at once.
+    """
     monkeypatch.setattr(supervisor, "SHORTEST_LIFE_SECONDS", 1.5)
     monkeypatch.setattr(supervisor, "FIRST_BACKOFF_SECONDS", 0.05)
     monkeypatch.setattr(supervisor, "LONGEST_BACKOFF_SECONDS", 0.2)

@@ -130,7 +130,10 @@ def test_wait_for_a_worker_is_a_span_below_the_request(tmp_path: Path) -> None:
 def test_pieces_of_a_job_are_in_the_trace_of_its_request(
     tmp_path: Path, backend: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The trace passes from the API to workers, which Celery wakes with messages that have no content."""
+    """The chunks of a job are in the trace of the request that submitted it.
+
+    The trace passes from the API to workers, which Celery wakes with messages that have no content.
+    """
     with receiver() as collector:
         monkeypatch.setenv("PRIVACY_BOUNDS_TRACES_ENDPOINT", collector.address)
         if backend == "celery":
@@ -180,7 +183,10 @@ def test_hanging_receiver_does_not_delay_the_end() -> None:
 
 @pytest.mark.thorough
 def test_without_traces_nothing_of_them_is_imported() -> None:
-    """The Redis client imports metrics of the SDK by itself, where the SDK is installed."""
+    """A service without traces imports no library of them.
+
+    The Redis client imports metrics of the SDK by itself where the SDK is installed.
+    """
     code = (
         "import sys; from service.server.application import create_app; from service.settings import Settings;"
         "import service.jobs.celery.worker, service.server.jobs; create_app(Settings());"

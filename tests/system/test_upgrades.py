@@ -57,7 +57,10 @@ def makers(client: httpx2.Client, job: str) -> tuple[list[int], set[str]]:
 def test_rolling_upgrades_and_rollbacks_lose_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rounds: int
 ) -> None:
-    """The other version starts, both compute, and the first one stops or is killed; then the roles change."""
+    """Rolling upgrades and rollbacks lose no result of a job.
+
+    In each round the other version starts, both compute, and the first one stops or is killed. Then the roles change.
+    """
     data = tmp_path / "data"
 
     def serving(number: int) -> AbstractContextManager[httpx2.Client]:

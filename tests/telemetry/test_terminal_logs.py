@@ -58,7 +58,10 @@ def test_traceback_on_a_terminal_shows_no_values(monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize("seed", range(8))
 def test_no_text_of_a_client_controls_the_terminal(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Random characters in fields, lists, keys and messages of exceptions leave no control character but line ends."""
+    """No text of a client controls the terminal.
+
+    Random characters in fields, lists, keys and messages of exceptions leave no control character but line ends.
+    """
     drawn = random.Random(seed)
     rare = [*map(chr, (*range(0x20), *range(0x7F, 0xA0), 0xAD, 0x200E, 0x2028, 0x202E, 0xFEFF, 0xD800)), "[2J", "]0;a"]
     hostile = ["".join(drawn.choices(rare, k=40)).replace("\n", "") for _ in range(4)]

@@ -13,6 +13,7 @@ from api_schemas.jobs import ENDED, LONGEST_KEY
 from api_schemas.problems import Problem
 from service.api.caller_context import work_account_of
 from service.api.dependencies import AppServices
+from service.api.jobs.job_results import refuse_quarantined
 from service.api.jobs.representation import accepted_response
 from service.engine_version import ENGINE_VERSION
 from service.execution.runner import ComputationRunner
@@ -59,11 +60,11 @@ def _parse_and_quote(
 async def store_job_request(
     runner: ComputationRunner, plan: JobPlan, digest: str, quote: Quote, sender: Sender
 ) -> None:
-    """Store the request of a job that has one result, if signed statements of that result will need it.
+    """Store the request of a job, if signed statements of its results will need it.
 
     `plan` has the parsed request, `digest` its SHA-256, `quote` its estimated cost and `sender` the client.
     """
-    if runner.results.keeps_requests and plan.computation.chunking is None:
+    if runner.results.keeps_requests:
         named = await asyncio.to_thread(canonical_bytes, plan.computation.name, ENGINE_VERSION, plan.request)
         runner.results.store_request(digest, named, quote.cost, sender.requester)
 
@@ -92,6 +93,7 @@ async def respond_async(
     if job.problem is not None:
         problem = Problem.model_validate_json(job.problem)
         return Response(problem.json_bytes(), problem.status, {"Cache-Control": "no-store"}, MEDIA_TYPE)
+    await refuse_quarantined(services, job)  # an earlier job with the same key may have a result that is disputed now
     kept = await jobs.single_result(job.id)
     if kept is None:  # cancelled
         return accepted_response(job)

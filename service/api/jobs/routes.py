@@ -27,22 +27,23 @@ from api_schemas.jobs import (
 )
 from api_schemas.signatures import ENVELOPE_MEDIA_TYPE
 from service.api.content_negotiation import requested_media_type
-from service.api.dependencies import AppServices, InjectedServices
+from service.api.dependencies import InjectedServices
 from service.api.jobs.async_preference import job_sender, store_job_request
 from service.api.jobs.csv_stream import CsvWriter
+from service.api.jobs.job_results import CSV, NDJSON, refuse_quarantined, signed_results
 from service.api.jobs.representation import accepted_response, job_progress, job_response
 from service.api.jobs.streams import EVENTS, NO_STORE, JobStreamResponse, event_stream, result_stream
 from service.api.openapi.document import SCHEMA_REFERENCE, SIGNED, problems
 from service.api.request_reading import read_json_body
 from service.api.responses import ChunkedBodyResponse
-from service.api.signed_responses import negotiate_with_statement, statement_response
+from service.api.signed_responses import negotiate_with_statement
 from service.engine_version import ENGINE_VERSION
 from service.jobs.errors import PageBeyondEnd
 from service.jobs.job import StoredJob
 from service.jobs.job_plan import JobPlan, resource_at, resource_path
-from service.jobs.results_codec import extract_response, stored_response
+from service.jobs.results_codec import extract_response
 from service.jobs.service import JobService
-from service.problems import InvalidParameter, NoStatement
+from service.problems import InvalidParameter
 from service.rendering.registry import JSON
 from service.resources.abstract import Quote
 from service.resources.cost_range import cost_range
@@ -50,11 +51,6 @@ from service.telemetry.http import request_context
 
 router = APIRouter(tags=["jobs"])
 
-NDJSON: Final = "application/x-ndjson"
-CSV: Final = "text/csv"
-NO_SINGLE_RESULT: Final = (
-    "Only a job of a single request that succeeded has a signed statement. Ask for JSON, or sign the answers to parts."
-)
 ANYTHING: Final[dict[str, Any]] = {}
 """Schema of a stream of events, which OpenAPI cannot describe."""
 
@@ -222,15 +218,17 @@ async def job_results(
 ) -> Response:
     """Return available results by pages, during and after the job.
 
-    NDJSON and CSV responses stream all points from the first point until the job ends.
+    NDJSON and CSV responses stream all points from the first point until the job ends. A service with a signing key
+    also has a signed statement about all points of a job that succeeded.
     """
     jobs = services.jobs
     media_type = negotiate_with_statement(request, services, (JSON, NDJSON, CSV))
     if media_type == ENVELOPE_MEDIA_TYPE:
-        return await _signed_result(request, job_id, services)
+        return await signed_results(request, job_id, services)
     if media_type == JSON:
         read, lines, following = await jobs.results(job_id, _requester(request), start, limit)
         computation = resource_at(read.resource)
+        await refuse_quarantined(services, read)
         if read.state == "succeeded" and computation.chunking is None and lines:
             # Clients ask for other forms of the answer next.
             services.runner.results.store(
@@ -240,6 +238,7 @@ async def job_results(
         before, _, after = head.json_bytes().partition(b'"points":[')
         return ChunkedBodyResponse(before + b'"points":[' + b",".join(lines) + after, headers=NO_STORE, media_type=JSON)
     read = await jobs.get(job_id, _requester(request))
+    await refuse_quarantined(services, read)
     if start >= read.total:
         raise PageBeyondEnd(read.total)
     computation = resource_at(read.resource)
@@ -252,16 +251,6 @@ async def job_results(
 
 def _requester(request: Request) -> str:
     return request_context(request.scope).requester
-
-
-async def _signed_result(request: Request, job_id: str, services: AppServices) -> Response:
-    """Return the signed statement about the result of a job of a single request. Raise NoStatement for other jobs."""
-    found = await services.jobs.get(job_id, _requester(request))
-    is_single = resource_at(found.resource).chunking is None
-    kept = await services.jobs.single_result(job_id) if is_single and found.state == "succeeded" else None
-    if kept is None:
-        raise NoStatement((JSON, NDJSON, CSV), NO_SINGLE_RESULT)
-    return await statement_response(request, found.digest, stored_response(kept.lines), NO_STORE)
 
 
 def _job_json(read: StoredJob) -> Response:

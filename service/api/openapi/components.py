@@ -66,6 +66,8 @@ def _hoist_components(node: Any, found: dict[str, Any]) -> Any:
     component = schema.pop(COMPONENT)
     local = {key: schema.pop(key) for key in LOCAL_KEYWORDS if key in schema}
     schema.pop("title", None)  # of the field
+    if "const" in schema:  # generated clients check an optional constant twice, but not an enumeration
+        schema["enum"] = [schema.pop("const")]
     name, itself = component["name"], {**component, **schema}
     del itself["name"]
     if any(reference.endswith(RESPONSE_VARIANT) for reference in _references(itself)):

@@ -21,6 +21,8 @@ from structlog.typing import FilteringBoundLogger
 
 from service.execution.client import ANONYMOUS_OWNER, owner_of
 from service.execution.entry_mac import EntryAuthenticator
+from service.execution.errors import ResultQuarantined
+from service.execution.quarantine import MARKER
 from service.execution.redis_client import RedisCircuitBreaker
 from service.execution.result_cache import RedisResultCache
 from service.execution.result_owners import entry_name
@@ -111,8 +113,11 @@ class SharedResultStore:
         )
 
     async def find(self, computation: Computation[Any, Any], digest: str) -> bytes | None:
-        """Return the stored result with this request digest, or None."""
-        return await self._cache.get(computation.name, digest)
+        """Return the stored result with this request digest, or None. Raise ResultQuarantined for a disputed result."""
+        body = await self._cache.get(computation.name, digest)
+        if body == MARKER:
+            raise ResultQuarantined(digest)
+        return body
 
     def store(self, computation: Computation[Any, Any], digest: str, body: bytes, cost: int, requester: str) -> None:
         """Enqueue the write of a result that is expensive enough to be shared, and of its owner.

@@ -28,6 +28,8 @@ def simulated_scores(
 ) -> tuple[FloatArray, FloatArray]:
     """Simulate the statistics of the GLRT and of the optimal adversary for independent runs.
 
+    The adversary of the generalised likelihood ratio test (GLRT) does not know the direction of the record's answer.
+
     Parameters
     ----------
     trials : int
@@ -69,7 +71,7 @@ def glrt_power(rates: FloatArray, dimension: int, noncentrality: float) -> tuple
     dimension : int
         Dimension d of an answer.
     noncentrality : float
-        lambda = N s^2 <= 1e12.
+        lambda = N s^2 <= 1e12 for N answers, with s the length of the record's contribution over the noise.
 
     Returns
     -------

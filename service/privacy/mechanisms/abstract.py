@@ -53,7 +53,10 @@ class AbstractMechanism(ABC):
 
     @property
     def inner(self) -> tuple[AbstractMechanism, ...]:
-        """Mechanisms that this mechanism consists of; their premises and hazards are also its own."""
+        """Mechanisms that this mechanism consists of; their premises and hazards are also its own.
+
+        A hazard is a known way in which a run is less private than described.
+        """
         return ()
 
     @property
@@ -71,7 +74,10 @@ class AbstractMechanism(ABC):
 
     @final
     def caveats(self) -> Caveats:
-        """Return the premises and hazards of this mechanism and of all its parts."""
+        """Return the premises and hazards of this mechanism and of all its parts.
+
+        A hazard is a known way in which a run is less private than described.
+        """
         if not self.inner:
             caused = self.hazards
             return _caveats(self.premises, caused, (caused,))
@@ -94,7 +100,7 @@ def _caveats(
     """Return the premises and hazards of a mechanism, each once, in order.
 
     `ends` has the hazards of every innermost mechanism. A hazard that counts only `alone` is kept if all innermost
-    mechanisms cause it.
+    mechanisms cause it. A hazard is a known way in which a run is less private than described.
     """
     kept = (hazard for hazard in hazards if not hazard.alone or all(hazard in caused for caused in ends))
     return Caveats(in_order(premises), in_order(kept))
@@ -314,9 +320,11 @@ class GaussianMixturePart(StepPart):
 
     @property
     def mean_shift(self) -> float:
-        """Mean of the shift of the release in units of the noise, doubled for a mirrored mixture.
+        """Distance between the means of the release with and without the record, in units of the noise.
 
-        The number approximates the standard deviation of the privacy loss if that deviation is small.
+        The distance is the mean of the random shift. In a mirrored mixture the release without the record has the
+        negated shift, so that the distance is twice the mean. The number approximates the standard deviation of the
+        privacy loss if that deviation is small.
         """
         mean = math.fsum(shift * weight for shift, weight in zip(self.shifts, self.weights, strict=True))
         return mean / self.noise_multiplier * (1 + self.mirrored)
@@ -482,7 +490,7 @@ class AbstractStep(AbstractMechanism):
         return None
 
     def sampled_under(self, rate: float, neighbours: Neighbours) -> AbstractStep | None:  # noqa: ARG002
-        """Return the step on a Poisson sample of the records, between such data sets; None if no pair is known.
+        """Return the step on a Poisson sample of the records, between `neighbours`; None if no pair of laws is known.
 
         `rate` is the probability in (0, 1) with which each record is sampled.
         """
@@ -576,25 +584,27 @@ class ResolvedStep(AbstractStep):
 class DescribedStep(AbstractStep):
     """Step as a request describes it, before the neighbouring relation is known.
 
-    The method `under` returns the step with its pair of laws. The curves of this step are those of one added record.
+    The method `under` returns the step with its pair of laws. The curves of this step are those between the
+    `default_neighbours`, by default of one added record.
     """
 
     __slots__ = ()
+    default_neighbours: ClassVar[Neighbours] = ONE_ADDED
 
     @final
     @override
     def curves(self) -> TradeOffPair:
-        return self.under(ONE_ADDED).curves()
+        return self.under(self.default_neighbours).curves()
 
     @final
     @override
     def part(self) -> Part | None:
-        return self.under(ONE_ADDED).part()
+        return self.under(self.default_neighbours).part()
 
     @final
     @override
     def loss_law(self) -> LossLaw:
-        return self.under(ONE_ADDED).loss_law()
+        return self.under(self.default_neighbours).loss_law()
 
 
 Steps: TypeAlias = tuple[tuple[AbstractStep, int], ...]

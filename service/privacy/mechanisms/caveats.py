@@ -62,7 +62,10 @@ class MechanismHazard:
 
 @dataclass(frozen=True, slots=True)
 class Caveats:
-    """Premises (conditions of the answers) and hazards of a mechanism and all its parts, each once."""
+    """Premises (conditions of the answers) and hazards of a mechanism and all its parts, each once.
+
+    A hazard is a known way in which a run is less private than described.
+    """
 
     premises: tuple[Premise, ...]
     hazards: tuple[MechanismHazard, ...]
@@ -74,7 +77,7 @@ Caveat = TypeVar("Caveat", Premise, MechanismHazard)
 def in_order(caveats: Iterable[Caveat]) -> tuple[Caveat, ...]:
     """Return each premise or hazard of `caveats` once, ordered by subject.
 
-    Caveats about one subject keep their order.
+    Caveats about one subject keep their order. A hazard is a known way in which a run is less private than described.
     """
     return tuple(sorted(dict.fromkeys(caveats), key=lambda each: PLACES[each.about]))
 

@@ -99,7 +99,8 @@ class DpSgd(AbstractMechanism):
     def inner(self) -> tuple[AbstractMechanism, ...]:
         """Steps of the phases with the smallest and the largest sampling rate.
 
-        Together these two steps have all premises and hazards of the run.
+        Together these two steps have all premises and hazards of the run. A hazard is a known way in which a run is
+        less private than described.
         """
         if self.sampling != "poisson":
             return ()

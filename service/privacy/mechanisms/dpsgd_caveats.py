@@ -1,4 +1,7 @@
-"""Premises and hazards of a run of DP-SGD, by the sampling of its batches."""
+"""Premises and hazards of a run of DP-SGD, by the sampling of its batches.
+
+A hazard is a known way in which a run is less private than described.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +64,10 @@ SHUFFLED_EPOCHS_ARE_NOT_POISSON: Final = MechanismHazard(
 
 
 class SamplerCaveats(NamedTuple):
-    """Premises and hazards that a sampling method adds to a run."""
+    """Premises and hazards that a sampling method adds to a run.
+
+    A hazard is a known way in which a run is less private than described.
+    """
 
     premises: tuple[Premise, ...]
     hazards: tuple[MechanismHazard, ...]

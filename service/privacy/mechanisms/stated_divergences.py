@@ -176,7 +176,8 @@ def _polygon_curve(step: StatedDivergences) -> tuple[AbstractTradeOff, float] | 
 @lru_cache(maxsize=64)  # a curve remembers its boundary
 def class_curve(step: StatedDivergences) -> AbstractTradeOff:
     """Return the trade-off curve of the worst case of one step (record added)."""
-    from service.privacy.trade_off.stated_class.curve import ForwardClassTradeOff, SymmetricClassTradeOff
+    from service.privacy.trade_off.stated_class.curve import SymmetricClassTradeOff
+    from service.privacy.trade_off.stated_class.one_direction import ForwardClassTradeOff
 
     region = step.region()
     if region is None:

@@ -1,4 +1,7 @@
-"""Attack bounds that follow from a PMP parameter at prior 1/2, the prior of the definition of PMP."""
+"""Attack bounds that follow from a PMP parameter at prior 1/2, the prior of the definition of PMP.
+
+PMP is practical membership privacy: the attacker does not know which records were drawn.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,8 @@ from service.privacy.questions.bayes import Odds, posterior_at_log_ratio, widene
 
 def success_bound(epsilon: Enclosure) -> Enclosure:
     """Return 1/(1 + e^-epsilon), an upper bound of the probability that a membership attack is correct.
+
+    PMP is practical membership privacy: the attacker does not know which records were drawn.
 
     Parameters
     ----------
@@ -30,6 +35,8 @@ def success_bound(epsilon: Enclosure) -> Enclosure:
 
 def tight_eta(epsilon: Enclosure) -> Enclosure:
     """Return tanh(epsilon/2)/2, the membership inference privacy eta that follows from epsilon-PMP.
+
+    PMP is practical membership privacy: the attacker does not know which records were drawn.
 
     Parameters
     ----------

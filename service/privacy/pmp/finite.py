@@ -1,4 +1,4 @@
-"""PMP parameter of a finite mechanism, given by a table of output probabilities.
+"""Parameter of practical membership privacy (PMP) of a finite mechanism, given by a table of output probabilities.
 
 The table has a row for each n-subset of 2n points. P(a | x in D) and P(a | x not in D) are means of equally many rows.
 `math.fsum` rounds each sum, and the difference of both sums, once. Results are therefore accurate to a few units in the
@@ -128,7 +128,8 @@ class MembershipTable:
     def epsilon(self) -> LargestRatio:
         """Return the PMP parameter, the maximum over points x and outputs a of |ln(P(a | x in D)/P(a | x not in D))|.
 
-        A ratio of 0/0 counts as 1.
+        A ratio of 0/0 counts as 1. PMP is practical membership privacy: the attacker does not know which records were
+        drawn.
         """
         ratios = _log_ratios(np.minimum(self.with_point, self.without), np.abs(self.difference))
         point, output = np.unravel_index(int(ratios.argmax()), ratios.shape)
@@ -136,7 +137,7 @@ class MembershipTable:
         return LargestRatio(_enclose(float(ratios.max()), self.slack), int(point), int(output), direction)
 
     def delta(self, epsilon: float) -> Enclosure:
-        """Return the smallest delta of (epsilon, delta)-PMP.
+        """Return the smallest delta of (epsilon, delta)-practical membership privacy (PMP).
 
         Parameters
         ----------

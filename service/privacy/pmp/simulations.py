@@ -2,7 +2,8 @@
 
 For the exponential mechanism, m unit vectors have random directions, and 2n points are normal around the first vector.
 The loss is the mean Euclidean distance. For the Gaussian mechanism, 2n points are normal around 0, and the noisy mean
-is released. A few points may be scaled into outliers. Finally all points are clipped to norm C.
+is released. A few points may be scaled into outliers. Finally all points are clipped to norm C. The parent set is the
+population from which the data are drawn.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ SEARCH_STEPS = 40
 @final
 @dataclass(frozen=True, slots=True)
 class DataLaw:
-    """Law of a parent set.
+    """Law of a parent set (population of which the data are a part).
 
     Attributes
     ----------
@@ -63,6 +64,8 @@ class DataLaw:
 
     def draw(self, centre: FloatArray, generator: np.random.Generator) -> FloatArray:
         """Draw a parent set of 2n points around a centre.
+
+        The parent set is the population from which the data are drawn.
 
         Parameters
         ----------
@@ -107,6 +110,8 @@ class Budget:
 @dataclass(frozen=True, slots=True)
 class Trial:
     """Results of a simulation for one parent set.
+
+    PMP is practical membership privacy: the attacker does not know which records were drawn.
 
     Attributes
     ----------
@@ -161,9 +166,9 @@ def gaussian_trial(law: DataLaw, budget: Budget, delta: float, seed: int, trial:
     """Simulate points for the Gaussian mechanism, and return their privacy numbers.
 
     `law` draws the points. The noise is calibrated by the sensitivity 2 C/n for the clipping norm C and n points. The
-    PMP parameter is that of Proposition 12 in Lowy et al. 2023. Both epsilons on the population are equal to the
-    profile at the largest distance of two points. Returns None if all points coincide and the budget is that of the
-    population.
+    parameter of practical membership privacy (PMP) is that of Proposition 12 in Lowy et al. 2023. Both epsilons on the
+    population are equal to the profile at the largest distance of two points. Returns None if all points coincide and
+    the budget is that of the population.
     """
     generator = np.random.default_rng([seed, trial])
     points = law.draw(np.zeros(law.dimension), generator)

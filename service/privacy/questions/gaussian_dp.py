@@ -175,10 +175,12 @@ def _between(curve: Bracketed, rate_min: float, error_min: float) -> GdpReading:
     smaller rate than f, and its mu there is at least that of f from this rate on. If the range of g may be empty, the
     range of f may be empty too. No point of any range has a mu of more than Phi^-1(1 - error_min) - Phi^-1(rate_min).
     """
+    start = max(rate_min, SMALLEST_RATE)
+    # The searches may spend all allowed work, so that this point is evaluated first.
+    some = float(curve.dominating.type_two_error(np.array([start])).lower[0]) >= error_min
     least, most = (mu(side, rate_min, error_min) for side in (curve.attained, curve.dominating))
     whole = Enclosure(least.global_mu.lower, most.global_mu.upper, curve.evidence)
-    start = max(rate_min, SMALLEST_RATE)
-    if float(curve.dominating.type_two_error(np.array([start])).lower[0]) >= error_min:
+    if some:
         ranged = Enclosure(least.value.lower, most.value.upper, curve.evidence)
     else:
         ranged = Enclosure(0.0, min(_corner(start, max(error_min, SMALLEST_RATE)), whole.upper), curve.evidence)

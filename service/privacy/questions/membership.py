@@ -177,9 +177,8 @@ def negative_predictive_value(
     if false_positive_rate in (None, 1):
         ratio = _inf_ratio(curve) if side == "at_most" else largest_log_ratio(curve)
         notes = () if false_positive_rate is None else (LIMIT_OF_NEGATIVES,)
-        negated = Enclosure(-ratio.upper, -ratio.lower, ratio.evidence)
         notes += unbounded(ratio, "1" if side == "at_most" else "0", "negative_predictive_value")
-        found = posterior_at_log_ratio(Odds.of(prior).reversed(), negated)
+        found = posterior_at_log_ratio(Odds.of(prior).reversed(), -ratio)
         return Reading(_on_side(found, _rest(prior, side), side), safe, THUDI, notes)
     if side == "at_most":
         miss = curve.type_two_error(np.array([false_positive_rate])).at(0, curve.evidence)

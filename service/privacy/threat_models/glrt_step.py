@@ -1,4 +1,7 @@
-"""Step of a run under the GLRT adversary, and the curves of a whole run of Gaussian steps."""
+"""Step of a run under the GLRT adversary, and the curves of a whole run of Gaussian steps.
+
+The adversary of the generalised likelihood ratio test (GLRT) does not know the direction of the record's answer.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,10 @@ LIMIT_SOURCE: Final = "Kaissis et al. 2024 (GLRT), Equation 44"
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GlrtStep(ResolvedStep):
-    """Gaussian step under the GLRT adversary in `dimension` dimensions, on a Poisson sample if `sample_rate` < 1."""
+    """Gaussian step under the GLRT adversary in `dimension` dimensions, on a Poisson sample if `sample_rate` < 1.
+
+    The adversary of the generalised likelihood ratio test (GLRT) does not know the direction of the record's answer.
+    """
 
     type: ClassVar[str] = "glrt"
     dimension: int

@@ -295,12 +295,13 @@ class AbstractTradeOff(ABC):
         """
 
     @property
-    @abstractmethod
     def smallest_log_ratio(self) -> Enclosure:
         """Smallest log-likelihood ratio L under H0 (essential infimum, nats), the log slope as alpha -> 1.
 
-        Minus infinity for unbounded L, and if H0 has mass outside H1.
+        Minus infinity for unbounded L, and if H0 has mass outside H1. By default it is minus the largest ratio of the
+        swapped hypotheses.
         """
+        return -self.reversed().largest_log_ratio
 
     @property
     def singular_power(self) -> Enclosure:

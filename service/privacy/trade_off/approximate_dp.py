@@ -58,11 +58,6 @@ class ApproximateDpTradeOff(AbstractTradeOff):
 
     @property
     @override
-    def smallest_log_ratio(self) -> Enclosure:
-        return Enclosure.point(-self.epsilon_parameter if self.delta_parameter == 0 else -math.inf)
-
-    @property
-    @override
     def singular_power(self) -> Enclosure:
         return Enclosure.point(self.delta_parameter)
 

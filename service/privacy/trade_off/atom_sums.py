@@ -21,6 +21,7 @@ from service.privacy.numerics.lattice_masses import folded
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 from service.privacy.numerics.work import count_work
 from service.privacy.trade_off.atomic_law import AtomicLaw
+from service.privacy.trade_off.distant_atom_sums import DistantAtoms
 
 FAINTEST: Final = 1e-140
 """Smallest mass that is kept, relative to the largest. Products of two such masses are normal doubles."""
@@ -30,11 +31,13 @@ MOST_CELLS: Final = 1 << 16
 """Largest number of cells of the lattice of one law, and of the law of equal steps."""
 MOST_PRODUCTS: Final = 3e8
 """Largest number of products of all convolutions: about 0.3 seconds."""
-MOST_ATOMS: Final = 1 << 18
-"""Largest number of values of the total loss of different kinds of steps."""
 DEEPEST: Final = 26.0
 """Standard deviations that masses above `FAINTEST` reach on either side, approximately."""
 PRODUCTS_PER_MICROSECOND: Final = 1500.0
+SMALLEST_EXPONENT: Final = -700.0
+"""Smallest logarithm of a mass, relative to the largest, whose exponential is a normal double."""
+MOST_LOST: Final = 1e-60
+"""Dropped probability above which sums use logarithms of masses, if that is inexpensive."""
 
 Kinds = Sequence[tuple[AtomicLaw, int]]
 
@@ -137,7 +140,10 @@ def _half_tilted(law: AtomicLaw) -> HalfTilted | None:
     masses[index] = np.exp(logs - top)
     size = float(np.abs(logs).max())
     relative = law.mass_error + FUNCTION_ERROR + 4 * UNIT_ROUNDOFF * size
-    return HalfTilted(float(law.losses[0]), spacing, masses, top, relative, law.dropped)
+    faint = logs < top + SMALLEST_EXPONENT
+    masses[index[faint]] = 0.0
+    lost = max(float(np.exp(each[faint]).sum()) for each in (law.log_absent, law.log_present)) * (1 + 1e-9)
+    return HalfTilted(float(law.losses[0]), spacing, masses, top, relative, law.dropped + lost)
 
 
 def products(law: AtomicLaw, count: int) -> float:
@@ -197,6 +203,8 @@ def _equal_steps(law: AtomicLaw, count: int) -> AtomicLaw:
     if count == 1 or single is None:
         return law
     power = folded(single.trimmed(), count, HalfTilted.plus, lambda one, _: one.trimmed())
+    if power.lost > MOST_LOST and (found := _distant(law, count)) is not None:
+        return found
     some = power.masses > 0
     position = count * law.position_error + 4 * UNIT_ROUNDOFF * float(np.abs(power.losses).max() + count * power.step)
     return _untilted(
@@ -206,7 +214,30 @@ def _equal_steps(law: AtomicLaw, count: int) -> AtomicLaw:
         position,
         power.relative + count * 2 * UNIT_ROUNDOFF,
         power.lost,
-        (law,),
+        ((law, count),),
+    )
+
+
+def _distant(law: AtomicLaw, count: int) -> AtomicLaw | None:
+    """Return the law of `count` equal steps with large losses, or None with too many losses or no smaller lost mass."""
+    lattice = lattice_of(law)
+    if lattice is None:
+        return None
+    spacing, index = lattice
+    logs = 0.5 * (law.log_absent + law.log_present)
+    relative = law.mass_error + 4 * UNIT_ROUNDOFF * float(np.abs(logs).max())
+    total = DistantAtoms(float(law.losses[0]), spacing, index, logs, relative, law.dropped).sum_of(count)
+    if total is None:
+        return None
+    reach = float(np.abs(total.losses).max() + count * spacing)
+    return _untilted(
+        total.losses,
+        spacing * np.diff(total.index).astype(np.float64),
+        total.logs,
+        count * law.position_error + 4 * UNIT_ROUNDOFF * reach,
+        total.relative,
+        total.lost,
+        ((law, count),),
     )
 
 
@@ -217,13 +248,16 @@ def _untilted(
     position: float,
     relative: float,
     lost: float,
-    parts: Sequence[AtomicLaw],
+    parts: Kinds,
 ) -> AtomicLaw:
     """Return the law with the losses `losses`, from its masses e^`logs` at the tilt 1/2.
 
     `gaps` are the differences of the losses, `position` and `relative` the errors of losses and masses, `lost` the
-    dropped probability, and `parts` the laws of the steps.
+    dropped probability, and `parts` the laws of the steps with their counts.
     """
+    smallest = math.fsum(count * part.smallest for part, count in parts)
+    largest = math.fsum(count * part.largest for part, count in parts)
+    is_whole = smallest >= losses[-1] - position and largest <= losses[0] + position
     size = float(np.abs(logs).max() + np.abs(losses).max())
     return AtomicLaw(
         losses,
@@ -233,8 +267,9 @@ def _untilted(
         position_error=position,
         mass_error=relative + position + 4 * FUNCTION_ERROR + 8 * UNIT_ROUNDOFF * size,
         dropped=lost,
-        is_unbounded=any(part.is_unbounded for part in parts),
-        is_symmetric=all(part.is_symmetric for part in parts),
+        is_unbounded=any(part.is_unbounded for part, _ in parts),
+        is_symmetric=all(part.is_symmetric for part, _ in parts),
+        extremes=None if is_whole else (smallest, largest),
     )
 
 
@@ -258,5 +293,5 @@ def _sum_of(first: AtomicLaw, second: AtomicLaw) -> AtomicLaw:
         position,
         first.mass_error + second.mass_error + (order.size / len(starts) + 8) * 16 * UNIT_ROUNDOFF,
         (first.dropped + second.dropped) * (1 + 4 * UNIT_ROUNDOFF),
-        (first, second),
+        ((first, 1), (second, 1)),
     )

@@ -40,6 +40,8 @@ class AtomicLaw:
         Whether losses of any size have mass, which is left out.
     is_symmetric : bool
         Whether swapped hypotheses give the same law exactly.
+    extremes : (float, float) or None
+        Smallest and largest loss with mass, if the law leaves out such losses; None if it contains them.
     """
 
     losses: FloatArray
@@ -51,6 +53,17 @@ class AtomicLaw:
     dropped: float = 0.0
     is_unbounded: bool = False
     is_symmetric: bool = False
+    extremes: tuple[float, float] | None = None
+
+    @property
+    def smallest(self) -> float:
+        """Smallest finite loss with mass, nats."""
+        return float(self.losses[-1]) if self.extremes is None else self.extremes[0]
+
+    @property
+    def largest(self) -> float:
+        """Largest finite loss with mass, nats."""
+        return float(self.losses[0]) if self.extremes is None else self.extremes[1]
 
     @property
     def size(self) -> int:
@@ -81,6 +94,7 @@ class AtomicLaw:
             self.dropped,
             self.is_unbounded,
             self.is_symmetric,
+            None if self.extremes is None else (-self.extremes[1], -self.extremes[0]),
         )
 
     @cached_property

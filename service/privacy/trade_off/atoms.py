@@ -57,15 +57,15 @@ class AtomsTradeOff(AbstractTradeOff):
     @property
     @override
     def largest_log_ratio(self) -> Enclosure:
-        return Enclosure.point(math.inf) if self.law.is_unbounded else self._loss(0)
+        return Enclosure.point(math.inf) if self.law.is_unbounded else self._loss(self.law.largest)
 
     @property
     @override
     def smallest_log_ratio(self) -> Enclosure:
-        return Enclosure.point(-math.inf) if self.law.is_unbounded else self._loss(-1)
+        return Enclosure.point(-math.inf) if self.law.is_unbounded else self._loss(self.law.smallest)
 
-    def _loss(self, index: int) -> Enclosure:
-        value, error = float(self.law.losses[index]), self.law.position_error
+    def _loss(self, value: float) -> Enclosure:
+        error = self.law.position_error
         return Enclosure(value - error, value + error, Evidence.CERTIFIED)
 
     @override
@@ -187,8 +187,8 @@ class _Points:
         law = self.law
         high = steepest + law.position_error + 2 * UNIT_ROUNDOFF * np.abs(steepest)
         low = flattest - law.position_error - 2 * UNIT_ROUNDOFF * np.abs(flattest)
-        high = np.where(first & law.is_unbounded, np.inf, high)
-        low = np.where(last & law.is_unbounded, -np.inf, low)
+        high = np.where(first & (law.is_unbounded or law.largest > law.losses[0]), np.inf, high)
+        low = np.where(last & (law.is_unbounded or law.smallest < law.losses[-1]), -np.inf, low)
         return EnclosureArray(low, high)
 
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from typing import final
 
 from typing_extensions import override
 
-from service.privacy.enclosure import Enclosure
 from service.privacy.trade_off.abstract import AbstractTradeOff
 
 
@@ -16,22 +14,6 @@ class AbstractSelfInverse(AbstractTradeOff):
 
     The smallest log-likelihood ratio is minus the largest log-likelihood ratio.
     """
-
-    @property
-    @abstractmethod
-    @override
-    def largest_log_ratio(self) -> Enclosure: ...
-
-    @property
-    @final
-    @override
-    def smallest_log_ratio(self) -> Enclosure:
-        """Smallest log-likelihood ratio: minus the largest one.
-
-        The curve is its own inverse, so swapped hypotheses have the same curve.
-        """
-        largest = self.largest_log_ratio
-        return Enclosure(-largest.upper, -largest.lower, largest.evidence)
 
     @final
     @override

@@ -53,11 +53,6 @@ class TwoOutcomesTradeOff(AbstractTradeOff):
     def largest_log_ratio(self) -> Enclosure:
         return Enclosure.point(self.high)
 
-    @property
-    @override
-    def smallest_log_ratio(self) -> Enclosure:
-        return Enclosure.point(-self.low)
-
     @override
     def reversed(self) -> AbstractTradeOff:
         return TwoOutcomesTradeOff(self.low, self.high)

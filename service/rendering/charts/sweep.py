@@ -138,7 +138,9 @@ def _along(response: SweepsResponse) -> tuple[str, list[str]]:
 def _in_words(answer: SweptAnswer, question: QuestionSpec) -> str:
     """Return the axis title of an answer of a sweep.
 
-    The title is the label of the answer if a number of its question varies, or if the label names a direction.
+    The title is the label of the answer if a number of its question varies ("*" in the label), or if the label says
+    whether the record is added or removed ("direction"). Otherwise the title is made from the question and its number,
+    for example "epsilon at delta 1e-05". Questions without such a title have the label as well.
     """
     if "*" in answer.label or "direction" in answer.label:
         return answer.label

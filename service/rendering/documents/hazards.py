@@ -1,4 +1,7 @@
-"""Hazards of an assessment, as its documents show them."""
+"""Hazards of an assessment, as its documents show them.
+
+A hazard is a known way in which a run is less private than described.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,8 @@ OF_NUMBERS: Final[frozenset[HazardCode]] = frozenset(
 class ShownHazard(NamedTuple):
     """Hazard of an assessment in words.
 
-    `texts` has its description and effects, without numbers if nothing is proved about the run.
+    `texts` has its description and effects, without numbers if nothing is proved about the run. A hazard is a known way
+    in which a run is less private than described.
     """
 
     title: str
@@ -29,7 +33,10 @@ class ShownHazard(NamedTuple):
 
 
 def shown_hazards(response: AssessmentsResponse) -> list[ShownHazard]:
-    """Return the hazards that documents show, in the order of the assessment."""
+    """Return the hazards that documents show, in the order of the assessment.
+
+    A hazard is a known way in which a run is less private than described.
+    """
     if response.summary.bounded:
         return [
             _shown(each, each.text, each.effect_text, *map(_consequence, each.consequences))
@@ -44,6 +51,9 @@ def _shown(hazard: AssessedHazard, *texts: str) -> ShownHazard:
 
 
 def _consequence(consequence: Consequence) -> str:
-    """Return a consequence of a hazard in words, with its numbers rounded up."""
+    """Return a consequence of a hazard in words, with its numbers rounded up.
+
+    A hazard is a known way in which a run is less private than described.
+    """
     numbers = "; ".join(f"{row.title}: at most {row.at_most}" for row in rows((consequence.answer,)))
     return f"{consequence.text} {numbers}."

@@ -74,7 +74,8 @@ def cautions(response: AssessmentsResponse) -> list[str]:
 def present_hazards(response: AssessmentsResponse) -> list[AssessedHazard]:
     """Return the hazards of an assessment that are present.
 
-    If the assessment proves no bound, return only the hazards that are the reason.
+    If the assessment proves no bound, return only the hazards that are the reason. A hazard is a known way in which a
+    run is less private than described.
     """
     present = [each for each in response.hazards if each.status == "present"]
     return present if is_bounded(response) else [each for each in present if each.effect == "no_bound"]

@@ -7,7 +7,10 @@ from service.rendering.documents.hazards import shown_hazards
 
 
 def plain_text(response: AssessmentsResponse) -> str:
-    """Return the statement of an assessment as plain text, with the verdict of the policy and the present hazards."""
+    """Return the statement of an assessment as plain text, with the verdict of the policy and the present hazards.
+
+    A hazard is a known way in which a run is less private than described.
+    """
     lines = [response.statement]
     present = [each for each in shown_hazards(response) if each.status == "present"]
     if present:

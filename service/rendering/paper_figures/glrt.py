@@ -1,4 +1,7 @@
-"""Figures of the paper on the GLRT adversary (Kaissis, Ziller, Kolek, Rueckert 2022)."""
+"""Figures of the paper on the GLRT adversary (Kaissis, Ziller, Kolek, Rueckert 2022).
+
+The adversary of the generalised likelihood ratio test (GLRT) does not know the direction of the record's answer.
+"""
 
 from __future__ import annotations
 

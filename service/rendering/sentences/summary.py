@@ -33,7 +33,8 @@ class RunFacts(NamedTuple):
 
     `mechanism` is that of the request, and `threat_model` the attacker in all numbers. `answers` has the fields of the
     answers to the standard questions. `gdp` and `hazards` are fields of the response. `changed` is a sentence about
-    changes that hazards made to the run, or None.
+    changes that hazards made to the run, or None. A hazard is a known way in which a run is less private than
+    described.
     """
 
     mechanism: MechanismSpec
@@ -62,7 +63,10 @@ class RunFacts(NamedTuple):
         return all(each["upper"] is not None for each in (*self.answers[:2], self.power, *self.answers[3:]))
 
     def is_present(self, code: str) -> bool:
-        """Return whether the hazard with this code is present in the run."""
+        """Return whether the hazard with this code is present in the run.
+
+        A hazard is a known way in which a run is less private than described.
+        """
         return any(each["code"] == code and each["status"] == "present" for each in self.hazards)
 
     @property

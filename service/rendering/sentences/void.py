@@ -43,6 +43,9 @@ def void(broken: Sequence[AssessedAssumption]) -> str:
 
 
 def unproved(hazards: Sequence[Mapping[str, Any]]) -> str:
-    """Return the sentence that replaces numbers if these hazards leave a run that cannot be computed."""
+    """Return the sentence that replaces numbers if these hazards leave a run that cannot be computed.
+
+    A hazard is a known way in which a run is less private than described.
+    """
     titles = [str(each["title"]) for each in hazards if each["effect"] == "no_bound"]
     return f"Nothing is proved, because the effect of a present hazard is not known: {' '.join(titles)}"

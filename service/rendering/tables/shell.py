@@ -248,7 +248,10 @@ def _bounds_text(row: NumberRow) -> tuple[str, str] | None:
 
 
 def _sentences(response: Object) -> Iterator[str]:
-    """Yield sentences of a response: notes, hazards that may be present, and assumptions that nobody attests."""
+    """Yield sentences of a response: notes, hazards that may be present, and assumptions that nobody attests.
+
+    A hazard is a known way in which a run is less private than described.
+    """
     for name in SENTENCES:
         yield from cast("Iterable[str]", response.get(name) or ())
     for hazard in cast("Iterable[Object]", response.get("hazards") or ()):

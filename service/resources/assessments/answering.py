@@ -11,14 +11,17 @@ from api_schemas.policies import PolicyRule
 from api_schemas.questions import QuestionSpec, TradeOffQuestion
 from api_schemas.threat_models import ThreatModelSpec, WorstCaseThreatModel
 from service.privacy.errors import PrivacyComputationError
+from service.privacy.numerics.work import Work
 from service.privacy.trade_off.pair import TradeOffPair
 from service.resources.abstract import ResponseFields
 from service.resources.allowance import WorkBudgetShares
-from service.resources.answers import evaluate_question
+from service.resources.answers import EngineAnswer, evaluate_question, narrower
 from service.resources.assessments.judged import AssessedRun
 from service.resources.bounds import ResolvedRequest, resolve_request
+from service.resources.joint_answers import joint_answers
 from service.resources.nested import evaluate_nested
 from service.resources.parts import attribute_error
+from service.resources.rounds import AskedQuestion, read_in_rounds
 
 NOTHING_RESOLVED: Final[Mapping[BoundsRequest, ResolvedRequest]] = MappingProxyType({})
 
@@ -67,10 +70,28 @@ class Answering:
         self._run, self._tolerance, self._shares, self.curves = run, tolerance, shares, curves
         self._resolved_requests = resolved_requests
         self._known: dict[tuple[ThreatModelSpec, QuestionSpec], ResponseFields] = {}
+        self._found: dict[QuestionSpec, EngineAnswer] = {}
+        """Answers against the strongest attacker, by question, with their enclosures."""
 
     def keep(self, model: ThreatModelSpec, answers: Sequence[ResponseFields]) -> None:
         """Store answers against the attacker `model`, for policy rules with the same question."""
         self._known |= {(model, answer["question"]): answer for answer in answers}
+
+    def together(self, questions: Mapping[QuestionSpec, str], work: Work) -> None:
+        """Evaluate and store the answers to `questions` against the strongest attacker, each narrowed by the others.
+
+        `questions` has the JSON pointer of each question, and `work` is the allowance of the assessment. The questions
+        use their share of it. Raises PrivacyComputationError with the JSON pointer of a question.
+        """
+        asked = [AskedQuestion(question, question, (), pointer) for question, pointer in questions.items()]
+        with self._shares.next_share(len(asked)):
+            found = read_in_rounds(self.curves, asked, self._tolerance, work)
+        self._store(list(zip(questions, found, strict=True)))
+
+    def _store(self, found: Sequence[tuple[QuestionSpec, EngineAnswer]]) -> None:
+        """Store pairs of a question and its answer against the strongest attacker."""
+        self._found.update(found)
+        self.keep(self._run.threat_model, [each.answer(asked, conditional=False) for asked, each in found])
 
     def worst_case(self, question: QuestionSpec, pointer: str) -> ResponseFields:
         """Return the answer to `question` against the strongest attacker.
@@ -81,8 +102,8 @@ class Answering:
         known = self._known_answer(model, question)
         if known is None:
             with self._shares.next_share():
-                known = self._read(question, pointer)
-            self.keep(model, [known])
+                self._read(question, pointer)
+            known = self._known[model, question]
         return known
 
     def rule(self, rule: PolicyRule, place: str) -> ResponseFields:
@@ -103,20 +124,34 @@ class Answering:
     def again(self, rule: PolicyRule, place: str) -> ResponseFields:
         """Evaluate a policy rule again, with the work that the caller allows, and store the answer."""
         model = attacker_of(rule, self._run) or self._run.threat_model
-        own = model != self._run.threat_model
-        found = self._ruled(rule, place) if own else self._read(rule.question, f"{place}/question")
-        self.keep(model, [found])
-        return found
+        if model == self._run.threat_model:
+            self._read(rule.question, f"{place}/question")
+        else:
+            self.keep(model, [self._ruled(rule, place)])
+        return self._known[model, rule.question]
 
     def _ruled(self, rule: PolicyRule, place: str) -> ResponseFields:
         asked, places = ruled(self._run, rule, place, self._tolerance)
         return evaluate_nested(asked, places, self._resolved_requests.get(asked))["answers"][0]
 
-    def _read(self, question: QuestionSpec, pointer: str) -> ResponseFields:
+    def _read(self, question: QuestionSpec, pointer: str) -> None:
+        """Evaluate and store the answer to `question` against the strongest attacker, narrowed by the stored answers.
+
+        A stored answer to the question that was cut short is evaluated again, and the narrower answer is stored. Raises
+        PrivacyComputationError with the JSON pointer `pointer`.
+        """
+        before = self._found.get(question)
         try:
-            return evaluate_question(self.curves, question, self._tolerance).answer(question, conditional=False)
+            if before is None:
+                found = evaluate_question(self.curves, question, self._tolerance)
+            else:
+                found = narrower(before, self.curves, question, self._tolerance)
         except PrivacyComputationError as error:
             raise attribute_error(error, pointer, question) from None
+        known = [pair for pair in self._found.items() if pair[0] != question]
+        asked, answers = [each for each, _ in known], [answer for _, answer in known]
+        *_, last = joint_answers(self.curves, [*asked, question], [*answers, found], self._tolerance)
+        self._store([(question, last)])
 
     def _known_answer(self, model: ThreatModelSpec, question: QuestionSpec) -> ResponseFields | None:
         """Return a stored answer that answers the question, or None.
@@ -126,16 +161,20 @@ class Answering:
         found = self._known.get((model, question))
         if found is not None or not isinstance(question, TradeOffQuestion):
             return found
-        rate, *more = question.false_positive_rates
-        if more:
-            return None
         for (asked_of, asked), answer in self._known.items():
-            if asked_of != model or not isinstance(asked, TradeOffQuestion) or asked.direction != question.direction:
-                continue
-            if rate in asked.false_positive_rates:
+            if asked_of == model and contains(asked, question):
+                (rate,) = question.false_positive_rates
                 point = next(each for each in answer["points"] if each["false_positive_rate"] == rate)
                 return {**answer, "question": question, "points": [point]}
         return None
+
+
+def contains(asked: QuestionSpec, question: QuestionSpec) -> bool:
+    """Return whether the answer to `asked` has the only point of the trade-off curve that `question` is about."""
+    if not (isinstance(asked, TradeOffQuestion) and isinstance(question, TradeOffQuestion)):
+        return False
+    rate, *more = question.false_positive_rates
+    return not more and asked.direction == question.direction and rate in asked.false_positive_rates
 
 
 def attacker_of(rule: PolicyRule, run: AssessedRun) -> ThreatModelSpec | None:

@@ -1,4 +1,7 @@
-"""Assessment resource, `POST /v1/assessments`: all attackers, the hazards, a statement and a decision about one run."""
+"""Assessment resource, `POST /v1/assessments`: all attackers, the hazards, a statement and a decision about one run.
+
+A hazard is a known way in which a run is less private than described.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +14,22 @@ from api_schemas.assessment_examples import ASSESSMENT_EXAMPLES
 from api_schemas.assessments import AssessmentsRequest, AssessmentsResponse, NotApplicable
 from api_schemas.bounds import BoundsRequest
 from api_schemas.policies import PolicyRule
+from api_schemas.questions import QuestionSpec
 from service.privacy.errors import PrivacyComputationError, UnsupportedCombination
 from service.privacy.numerics.work import at_most
 from service.rendering.sentences.statement import statement
 from service.rendering.sentences.summary import RunFacts, run_summary
 from service.resources.abstract import Computation, Planned, Quote, ResponseFields
 from service.resources.allowance import MOST_WORK, WorkBudgetShares
-from service.resources.assessments.answering import Answering, curves_of, distinct, ruled, worst_case_of
+from service.resources.assessments.answering import (
+    Answering,
+    attacker_of,
+    contains,
+    curves_of,
+    distinct,
+    ruled,
+    worst_case_of,
+)
 from service.resources.assessments.attackers import (
     LARGEST_COST,
     MU,
@@ -52,7 +64,8 @@ class AssessmentPlans:
     """Engines chosen for an assessment: for the judged run, its attackers and its requests for bounds.
 
     The judged run (`settled`) has the changes of all present hazards. `reads_mu` is whether to compute mu, which
-    summarises the curve and is skipped if it is too expensive.
+    summarises the curve and is skipped if it is too expensive. A hazard is a known way in which a run is less private
+    than described.
     """
 
     settled: RunWithHazards
@@ -94,6 +107,7 @@ def _figures(request: AssessmentsRequest, plans: AssessmentPlans, assumptions: t
         asked = _worst_case_request(request, run)
         curves = curves_of(asked, plans.resolved_requests.get(asked))
         asking = Answering(run, request.relative_tolerance, curves, shares, plans.resolved_requests)
+        asking.together(_of_worst_case(request, run, questions), work)
         answers = [asking.worst_case(question, "/context") for question in questions]
         relaxed, others = _relaxed(run, plans, shares, asking)
         rules = Rules(request, asking)
@@ -104,6 +118,21 @@ def _figures(request: AssessmentsRequest, plans: AssessmentPlans, assumptions: t
         point = one_point(run.mechanism, context, answers[0], power)
         rules.answer()
     return _Figures(answers, power, relaxed, others, rules, gdp, point)
+
+
+def _of_worst_case(
+    request: AssessmentsRequest, run: AssessedRun, standard: Sequence[QuestionSpec]
+) -> dict[QuestionSpec, str]:
+    """Return the questions of an assessment about the strongest attacker, with the JSON pointer of each.
+
+    These are the `standard` questions and those of policy rules, except points that a standard curve contains.
+    """
+    found = dict.fromkeys(standard, "/context")
+    for index, rule in enumerate(_rules_of(request)):
+        is_listed = any(contains(each, rule.question) for each in found)
+        if attacker_of(rule, run) in (None, run.threat_model) and not is_listed:
+            found[rule.question] = f"/policy/rules/{index}/question"
+    return found
 
 
 def _response(request: AssessmentsRequest, plans: AssessmentPlans, digest: str, engine_version: str) -> ResponseFields:
@@ -150,7 +179,10 @@ def _response(request: AssessmentsRequest, plans: AssessmentPlans, digest: str, 
 
 
 def judged_of(request: AssessmentsRequest) -> RunWithHazards:
-    """Return the run with the changes of its hazards, or the described run if the changed run cannot be computed."""
+    """Return the run with the changes of its hazards, or the described run if the changed run cannot be computed.
+
+    A hazard is a known way in which a run is less private than described.
+    """
     described = AssessedRun.of(request)
     found = judged(described)
     if found.changes:

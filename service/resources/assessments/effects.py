@@ -12,7 +12,10 @@ Effect = Literal["none", "numbers_changed", "limits_undecided", "no_bound"]
 
 @final
 class HazardRow(NamedTuple):
-    """Text of a hazard. `effect` applies if the hazard is present; `why` explains the effect, or its absence."""
+    """Text of a hazard. `effect` applies if the hazard is present; `why` explains the effect, or its absence.
+
+    A hazard is a known way in which a run is less private than described.
+    """
 
     title: str
     remedy: str

@@ -1,4 +1,7 @@
-"""Impacts of hazards: epsilon of the training run if the hazard is real."""
+"""Impacts of hazards: epsilon of the training run if the hazard is real.
+
+A hazard is a known way in which a run is less private than described.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +52,10 @@ def as_shuffled(run: AssessedRun) -> HazardImpacts:
 
 
 def changed_alone(change: Change, run: AssessedRun) -> HazardImpacts:
-    """Return the epsilon of `run` with only the change `change`, without the changes of other hazards."""
+    """Return the epsilon of `run` with only the change `change`, without the changes of other hazards.
+
+    A hazard is a known way in which a run is less private than described.
+    """
     made = made_by(change, run.mechanism)
     return [] if made is None else _epsilon(_text(change), lambda: made, run)
 
@@ -57,7 +63,8 @@ def changed_alone(change: Change, run: AssessedRun) -> HazardImpacts:
 def judged_alone(change: Change, judged: AssessedRun, epsilon: ResponseFields) -> HazardImpacts:
     """Return `epsilon`, that of the judged run, if `change` is its only change, else an empty result.
 
-    The judged run is the described run with the changes of all present hazards.
+    The judged run is the described run with the changes of all present hazards. A hazard is a known way in which a run
+    is less private than described.
     """
     return [_consequence(_text(change), judged.mechanism, judged.threat_model, epsilon)]
 
@@ -93,7 +100,8 @@ def _consequence(
 def _epsilon(text: str, make: Callable[[], MechanismSpec], run: AssessedRun) -> HazardImpacts:
     """Return the impact `text` with the epsilon of the run that `make` describes, in which a hazard is present.
 
-    The result is empty if that run cannot be described or the service cannot answer for it.
+    The result is empty if that run cannot be described or the service cannot answer for it. A hazard is a known way in
+    which a run is less private than described.
     """
     try:
         asked = BoundsRequest(

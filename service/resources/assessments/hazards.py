@@ -31,7 +31,8 @@ HIDDEN: Final = 1.1
 class Numbers:
     """Bounds of the judged run (with the changes of its hazards) against the worst case.
 
-    `epsilon` is the answer at the delta that the context of the request states.
+    `epsilon` is the answer at the delta that the context of the request states. A hazard is a known way in which a run
+    is less private than described.
     """
 
     epsilon: ResponseFields
@@ -45,8 +46,8 @@ def assessed_hazards(
 ) -> list[ResponseFields]:
     """Return the hazards (known ways in which such a run leaks more than its description says), present ones first.
 
-    `known` are the hazards of the described mechanism, `run` is the run with its context, `judged` the same run as the
-    sentences name it, and `numbers` are the answers that some sentences quote.
+    `known` are the hazards of the described mechanism, and `run` is the run with its context. `judged` is the run with
+    the changes of its present hazards, which sentences name. `numbers` are the answers that some sentences quote.
     """
     found = [*_of_changes(known, run, judged, numbers), *_of_the_mechanism(known, run), *_of_the_context(run, numbers)]
     return sorted(found, key=lambda each: each["status"] != "present")
@@ -63,8 +64,10 @@ def _hazard(
 ) -> ResponseFields:
     """Return a hazard with this code, text and status as fields of a response.
 
-    `failed` is whether the hazard is present but the changed run cannot be described. `advice` is a sentence that
-    follows the remedy.
+    The status "present" means that the context of the request shows the hazard. The service then assesses a changed
+    run, in which the hazard is part of the description. `failed` is whether no mechanism describes that run.
+    `consequences` are numbers with the effect of the hazard. `advice` is a sentence after the fixed text ("remedy")
+    that says how to avoid the hazard. A hazard is a known way in which a run is less private than described.
     """
     row = HAZARDS[code]
     effect, why = (row.effect, row.why) if status == "present" else ("none", POSSIBLE)

@@ -1,6 +1,7 @@
 """Rules of a policy: their answers, each evaluated once, and a second evaluation of undecided rules.
 
-A *rule* is a question with a limit. The *judged* run has the changes of all hazards; the *described* run has none.
+A *rule* is a question with a limit. The *judged* run has the changes of all hazards; the *described* run has none. A
+hazard is a known way in which a run is less private than described.
 """
 
 from __future__ import annotations
@@ -27,7 +28,10 @@ SECOND_WORK: Final = 4e6
 
 @final
 class Rules:
-    """Rules of the policy of a request, answered for the run with the changes of its hazards."""
+    """Rules of the policy of a request, answered for the run with the changes of its hazards.
+
+    A hazard is a known way in which a run is less private than described.
+    """
 
     def __init__(self, request: AssessmentsRequest, asking: Answering) -> None:
         self._request, self._asking = request, asking
@@ -72,7 +76,8 @@ class Rules:
 class _Described:
     """Answers to rules for the run as described, without hazards.
 
-    The trade-off curves of that run are built when the first rule needs them.
+    The trade-off curves of that run are built when the first rule needs them. A hazard is a known way in which a run is
+    less private than described.
     """
 
     def __init__(self, request: AssessmentsRequest, run: AssessedRun, shares: WorkBudgetShares) -> None:

@@ -27,7 +27,7 @@ IF_NOT: Final[Mapping[str, str]] = {
     "noise_is_fresh": f"{_NO_BOUND} An attacker can subtract noise that is reused or predictable.",
     "noise_is_integer": f"{_NO_BOUND} Rounded continuous noise is post-processing of gaussian or laplace.",
     "one_noisy_release": f"{_TOO_LOW} Include every release in the mechanism.",
-    "one_law_of_configurations": f"{_NO_BOUND} Send a fixed number of trials for a grid.",
+    "one_law_of_configurations": f"{_NO_BOUND} Take a fixed number of trials for a grid.",
     "order_is_drawn_once": STILL,
     "parameters_are_proved": _NO_BOUND,
     "parts_are_independent": f"{_TOO_LOW} Parameters that depend on earlier results need their own analysis.",

@@ -39,6 +39,8 @@ ONLY_FROM_ABOVE: Final = "The only proved fact is that the run reveals no more t
 class RulingGrounds:
     """Grounds of a verdict on a policy, other than the numbers.
 
+    A hazard is a known way in which a run is less private than described.
+
     Attributes
     ----------
     run, judged
@@ -70,7 +72,8 @@ def ruling(
 ) -> ResponseFields:
     """Return the result of a policy rule for the judged run (with the changes of its hazards).
 
-    `described()` returns the answer for the run as described.
+    `described()` returns the answer for the run as described. A hazard is a known way in which a run is less private
+    than described.
     """
     number = ReadNumber.of(answer, rule.reads)
     verdict, beside = verdict_of(rule, number), None

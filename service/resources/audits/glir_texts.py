@@ -48,7 +48,7 @@ ADDED_NOISE: Final = (
 
 
 def statistic_text(noise: ReleaseNoise, known: bool, estimated: bool) -> str:
-    """Return the sentence with formula and law of the GLiR test statistics.
+    """Return the sentence with formula and law of the gradient likelihood ratio (GLiR) test statistics.
 
     `known` is whether some step has a given law of gradients, and `estimated` whether some step has background
     gradients.

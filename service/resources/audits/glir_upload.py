@@ -1,4 +1,7 @@
-"""GLiR audit sent as an .npz archive: its parameters are fully validated, its arrays only by their headers."""
+"""GLiR audit sent as an .npz archive: its parameters are fully validated, its arrays only by their headers.
+
+GLiR is the gradient likelihood ratio attack (Leemann et al. 2023).
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,7 @@ Shapes = dict[str, tuple[int, ...] | None]
 
 
 class GlirUpload(GlirParameters):
-    """Parameters of an uploaded GLiR audit, digest of its archive and shapes of its arrays.
+    """Parameters of an uploaded gradient likelihood ratio (GLiR) audit, digest of its archive and shapes of its arrays.
 
     The digest of the request covers these fields. Equal content in another archive, or as JSON, has another digest.
     """

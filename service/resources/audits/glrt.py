@@ -1,6 +1,7 @@
 """Resource `POST /v1/audits/glrt`: simulated attacks of the GLRT adversary and the optimal one.
 
-Their error rates are compared with the theoretical trade-off curves.
+Their error rates are compared with the theoretical trade-off curves. The adversary of the generalised likelihood ratio
+test (GLRT) does not know the direction of the record's answer.
 """
 
 from __future__ import annotations

@@ -162,7 +162,7 @@ def _answers(request: CalibrationsRequest, evaluation: PointEvaluation, work: Wo
     """Return the answers at `evaluation`, a value of the free number, in the order of the targets.
 
     The worst case accompanies the answers of weaker attackers. Each assumption and hazard is listed once. Raises
-    PrivacyComputationError.
+    PrivacyComputationError. A hazard is a known way in which a run is less private than described.
     """
     answers = {index: target.answer for index, target in enumerate(evaluation.targets)}
     beside: dict[int, ResponseFields] = {}

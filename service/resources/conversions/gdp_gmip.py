@@ -1,7 +1,7 @@
 """Resource `POST /v1/conversions/gdp-gmip`: mu of differential privacy and of membership privacy, and the noise.
 
 Noisy SGD has a parameter mu_dp against a changed record and mu_mip against a test of membership. Each of the two
-parameters follows from the other.
+parameters follows from the other. GMIP is Gaussian membership inference privacy (Leemann et al. 2023).
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""Resource `POST /v1/pmp/exponential`: losses and logits on the parent set, the PMP parameter, and comparisons."""
+"""Resource `POST /v1/pmp/exponential`: losses and logits on the parent set, the PMP parameter, and comparisons.
+
+PMP is practical membership privacy: the attacker does not know which records were drawn. The parent set is the
+population from which the data are drawn.
+"""
 
 from __future__ import annotations
 
@@ -134,7 +138,10 @@ def compute_pmp_exponential(request: PmpExponentialRequest, digest: str, engine_
 
 
 def _limit(found: ExponentialPmp, tolerance: float) -> WidthLimit | None:
-    """Return why the PMP parameter `found` is wider than the tolerance, or None if it is not."""
+    """Return why the PMP parameter `found` is wider than the tolerance, or None if it is not.
+
+    PMP is practical membership privacy: the attacker does not know which records were drawn.
+    """
     if meets(found.epsilon, tolerance):
         return None
     if found.epsilon.evidence is Evidence.STATISTICAL:
@@ -143,7 +150,10 @@ def _limit(found: ExponentialPmp, tolerance: float) -> WidthLimit | None:
 
 
 def pmp_exponential_quote(request: PmpExponentialRequest) -> Quote:
-    """Return the estimated cost of the PMP parameter of an exponential mechanism. A worker computes it."""
+    """Return the estimated cost of the PMP parameter of an exponential mechanism. A worker computes it.
+
+    PMP is practical membership privacy: the attacker does not know which records were drawn.
+    """
     objects, points, half = request.object_count, request.point_count, request.data_size
     dimension = len(request.points[0]) if request.points else 1
     cost = FIXED_COST + (LOSS_COST * points + OFFSET_COST) * objects * dimension

@@ -1,4 +1,7 @@
-"""Resource `POST /v1/pmp/finite`: table of output probabilities, its PMP parameter, and comparisons."""
+"""Resource `POST /v1/pmp/finite`: table of output probabilities, its PMP parameter, and comparisons.
+
+PMP is practical membership privacy: the attacker does not know which records were drawn.
+"""
 
 from __future__ import annotations
 
@@ -68,7 +71,10 @@ def compute_pmp_finite(request: PmpFiniteRequest, digest: str, engine_version: s
 
 
 def pmp_finite_quote(request: PmpFiniteRequest) -> Quote:
-    """Return the estimated cost of the PMP parameter of a table of output probabilities. A worker computes it."""
+    """Return the estimated cost of the PMP parameter of a table of output probabilities. A worker computes it.
+
+    PMP is practical membership privacy: the attacker does not know which records were drawn.
+    """
     points, outputs = request.points, len(request.probabilities[0])
     numbers = math.comb(points, points // 2) * outputs
     return Quote(int(FIXED_COST + SUM_COST * points * numbers + PAIR_COST * (points // 2) ** 2 * numbers))

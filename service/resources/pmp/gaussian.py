@@ -1,4 +1,7 @@
-"""Resource `POST /v1/pmp/gaussian`: points, a noisy sum or mean of a random half of them, and the PMP parameter."""
+"""Resource `POST /v1/pmp/gaussian`: points, a noisy sum or mean of a random half of them, and the PMP parameter.
+
+PMP is practical membership privacy: the attacker does not know which records were drawn.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +52,10 @@ READ_COST: Final = 0.1
 
 
 def compute_pmp_gaussian(request: AnyPmpGaussianRequest, digest: str, engine_version: str) -> PmpGaussianResponse:
-    """Enclose the PMP parameter of the Gaussian mechanism. Raises ArchiveError for points that are not finite."""
+    """Enclose the PMP parameter of the Gaussian mechanism. Raises ArchiveError for points that are not finite.
+
+    PMP is practical membership privacy: the attacker does not know which records were drawn.
+    """
     points = _points(request)
     count, dimension = points.shape
     size = request.data_size_of(count)
@@ -85,7 +91,10 @@ def compute_pmp_gaussian(request: AnyPmpGaussianRequest, digest: str, engine_ver
 
 
 def pmp_gaussian_quote(request: AnyPmpGaussianRequest) -> Quote:
-    """Return the estimated cost of the PMP parameter of a Gaussian mechanism. A worker computes it."""
+    """Return the estimated cost of the PMP parameter of a Gaussian mechanism. A worker computes it.
+
+    PMP is practical membership privacy: the attacker does not know which records were drawn.
+    """
     if isinstance(request, PmpGaussianUpload):
         count, dimension = request.count, request.dimension
     else:

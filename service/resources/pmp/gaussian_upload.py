@@ -1,4 +1,7 @@
-"""Gaussian PMP request as an .npz archive: parameters are fully validated, points by their header."""
+"""Gaussian PMP request as an .npz archive: parameters are fully validated, points by their header.
+
+PMP is practical membership privacy: the attacker does not know which records were drawn.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,8 @@ NAMES: Final = (
 class PmpGaussianUpload(PmpGaussianParameters):
     """Parameters of an uploaded PMP request, digest of its archive and shape of its points.
 
-    The digest of the request covers these fields. Equal content in another archive, or as JSON, has another digest.
+    The digest of the request covers these fields. Equal content in another archive, or as JSON, has another digest. PMP
+    is practical membership privacy: the attacker does not know which records were drawn.
     """
 
     archive_sha256: str

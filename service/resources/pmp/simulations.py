@@ -1,4 +1,8 @@
-"""Resource `POST /v1/pmp/simulations`: PMP of a mechanism on simulated parent sets, and its dispersion."""
+"""Resource `POST /v1/pmp/simulations`: PMP of a mechanism on simulated parent sets, and its dispersion.
+
+PMP is practical membership privacy: the attacker does not know which records were drawn. The parent set is the
+population from which the data are drawn.
+"""
 
 from __future__ import annotations
 
@@ -88,7 +92,10 @@ def pmp_simulations_quote(request: PmpSimulationsRequest) -> Quote:
 
 
 def _exact_readings(request: PmpSimulationsRequest) -> int:
-    """Return how often one trial of the simulation computes the exact epsilon on the simulated parent set."""
+    """Return how often one trial of the simulation computes the exact epsilon on the simulated parent set.
+
+    The parent set is the population from which the data are drawn.
+    """
     if request.reading == "exact":
         return 1 if request.epsilon is not None else SEARCH_STEPS + 20
     return int(_adds_exact(request))

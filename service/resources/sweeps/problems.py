@@ -31,11 +31,17 @@ KINDS: Final[dict[type[PrivacyComputationError], Kind]] = {
     NumericalFailure: Kind("/problems/numerical-failure", "Numerical failure"),
     DeadlinePassed: Kind("/problems/out-of-time", "Time limit exceeded"),
 }
+LASTING: Final = frozenset(kind.type for error, kind in KINDS.items() if error is not DeadlinePassed) | {INVALID.type}
 NO_TIME: Final = (
     "The sweep reached its time limit before this point was answered. Send the sweep to POST /v1/jobs, or send "
     "the unanswered points in another sweep."
 )
 NO_NUMBER: Final = "A check of the computation failed. The response contains no number."
+
+
+def is_lasting(problem_type: str) -> bool:
+    """Return whether a repeated computation has the same problem. Limits of time and memory depend on the machine."""
+    return problem_type in LASTING
 
 
 def problem_of(point: int, error: Exception) -> ResponseFields:

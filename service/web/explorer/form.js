@@ -1,6 +1,7 @@
 // The form: shows what the state says, writes into it what is typed, and says beside a field what is wrong with it.
 
 import { byId, element, fill } from "./dom.js";
+import { hasLawField, LAW_FIELDS } from "./laws.js";
 import { plain, typed } from "./numbers.js";
 import { activeRun, anotherRun, MOST_RUNS } from "./state.js";
 import { hasOwnDelta, hasSizes, isMean, isRelease, isTyped } from "./requests.js";
@@ -62,6 +63,7 @@ function showParts(state) {
     unsized: !hasSizes(run),
     named: state.runs.length > 1,
     grouped: state.context.unit !== "example",
+    ...Object.fromEntries(LAW_FIELDS.map((name) => [name, hasLawField(run, name)])),
   };
   for (const part of document.querySelectorAll("[data-when]")) {
     const [name, value] = part.dataset.when.split("=");

@@ -29,7 +29,8 @@ export function leftOut(response, lines, open) {
 // What is missing in the form, and the field for it; null where nothing there helps.
 function helped(attacker, reason, { mechanism, context, threat_model: worst }) {
   if ((worst.records ?? 1) > 1) return null;
-  if (attacker === "glrt" && (context.dimension ?? mechanism.dimension) === undefined) return ["enter the number of coordinates of the model.", "dimension"];
+  const dimension = context.dimension ?? (mechanism.type === "noisy_sgd" ? mechanism.dimension : undefined);
+  if (attacker === "glrt" && dimension === undefined) return ["enter the number of coordinates of the model.", "dimension"];
   if (attacker === "glrt" && reason.includes("fresh_each_step")) return ["batches are sampled, and its curve is known only if every step has a new direction.", "direction"];
   if (attacker === "membership" && mechanism.type !== "noisy_sgd") return ["its curve is known only for mean gradients with noise.", "sampling"];
   if (attacker === "practical" && context.epsilon_pmp === undefined) return ["its epsilon must be computed from the data.", "epsilon-pmp"];

@@ -1,5 +1,6 @@
 // From what was typed to the bodies of requests.
 
+import { lawOf } from "./laws.js";
 import { typed, typedWhole } from "./numbers.js";
 import { activeRun } from "./state.js";
 
@@ -29,6 +30,7 @@ export function missing(run) {
 export function mechanismOf(run) {
   if (run.source === "paste") return { type: "imported", format: run.format, content: pasted(run.paste) };
   if (run.source === "epsilon") return stated(run);
+  if (run.source === "law") return lawOf(run);
   if (isRelease(run)) return without({ type: run.sampling, noise_multiplier: typed(run.noise) });
   if (isMean(run)) return meanGradients(run);
   const mechanism = { type: "dpsgd", noise_multiplier: typed(run.noise) };

@@ -10,6 +10,9 @@ const RUN = {
   lengthBy: "epochs", steps: "1000", epochs: "10", paste: "", format: "detect",
   noiseStd: "2.84", clip: "500", coordinates: "650", susceptibility: "",
   statedBy: "epsilon", statedEpsilon: "", statedDelta: "", statedMu: "", statedRho: "", claimKind: "epsilon", claim: "",
+  law: "randomized_response", lawEpsilon: "2", lawOptions: "4", lawTrueBit: "0.5", lawFalseBit: "0.25", lawGamma: "0.5", lawScale: "2",
+  lawSensitivity: "1", lawSigma: "5", lawVariance: "100", lawThreshold: "0.5", lawQuery: "0.5", lawPositives: "1", lawReports: "10000",
+  lawMu: "1", lawMean: "10", lawOrders: "2, 4, 8, 16, 32", lawBounds: "0.25, 0.5, 1, 2, 4", lawTimes: "1",
 };
 // What a run of a link says by leaving it out, by version of the link.
 const OMITTED = { 1: { rateBy: "rate", lengthBy: "steps" } };

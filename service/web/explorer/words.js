@@ -12,15 +12,30 @@ const FIELDS = [
   [/(^|\/)mechanism\/sample_rate/, ["rate", "batch"], "0.01"],
   [/(^|\/)mechanism\/batch_size/, ["batch", "rate-by"], "480"],
   [/(^|\/)mechanism\/dataset_size/, ["dataset", "rate-by"], "48000"],
-  [/(^|\/)mechanism\/steps/, ["steps", "epochs", "length-by"], "1000"],
+  [/(^|\/)mechanism\/steps/, ["steps", "epochs", "length-by", "law-times"], "1000"],
   [/(^|\/)mechanism\/epochs/, ["epochs", "steps", "length-by"], "10"],
   [/(^|\/)mechanism\/noise_std/, ["noise-std"], "2.84"],
   [/(^|\/)mechanism\/max_grad_norm/, ["clip"], "500"],
   [/(^|\/)mechanism\/dimension/, ["coordinates"], "650"],
   [/(^|\/)mechanism\/susceptibility/, ["susceptibility"], "650"],
-  [/(^|\/)mechanism\/epsilon/, ["stated-epsilon"], "1.2"],
+  [/(^|\/)mechanism\/orders/, ["law-orders"], "2, 4, 8"],
+  [/(^|\/)mechanism\/epsilons/, ["law-bounds"], "0.5, 1, 2"],
+  [/(^|\/)(mechanism|randomizer)\/epsilon/, ["stated-epsilon", "law-epsilon"], "1.2"],
+  [/(^|\/)(mechanism|randomizer)\/options/, ["law-options"], "4"],
+  [/(^|\/)mechanism\/true_bit/, ["law-true-bit"], "0.5"],
+  [/(^|\/)mechanism\/false_bit/, ["law-false-bit"], "0.25"],
+  [/(^|\/)mechanism\/gamma/, ["law-gamma"], "0.5"],
+  [/(^|\/)mechanism\/sigma/, ["law-sigma"], "5"],
+  [/(^|\/)mechanism\/scale/, ["law-scale"], "2"],
+  [/(^|\/)mechanism\/variance/, ["law-variance"], "100"],
+  [/(^|\/)mechanism\/sensitivity/, ["law-sensitivity"], "1"],
+  [/(^|\/)mechanism\/threshold_epsilon/, ["law-threshold"], "0.5"],
+  [/(^|\/)mechanism\/query_epsilon/, ["law-query"], "0.5"],
+  [/(^|\/)mechanism\/positives/, ["law-positives"], "1"],
+  [/(^|\/)mechanism\/reports/, ["law-reports"], "10000"],
+  [/(^|\/)mechanism\/trials/, ["law-mean"], "10"],
   [/(^|\/)mechanism\/delta/, ["stated-delta"], "1e-5"],
-  [/(^|\/)mechanism\/mu/, ["stated-mu"], "0.5"],
+  [/(^|\/)mechanism\/mu/, ["stated-mu", "law-mu"], "0.5"],
   [/(^|\/)mechanism\/rho/, ["stated-rho"], "0.5"],
   [/^\/claims\/\d+\/(value|claimed)/, ["claim"], "1.2"],
   [/^\/context\/subject\/name|^\/context\/subject$/, ["subject"], "Digit recogniser"],
@@ -55,6 +70,9 @@ const CONTRADICTIONS = [
   ["delta-pmp", /epsilon_pmp/, () => "Fill in this number and the epsilon of practical membership privacy, or neither."],
   ["records-in-data", /mechanism has \w+ (\d+)/, (found) => `The pasted state has ${found[1]}. Enter the same number, or leave the field empty.`],
   ["records-in-data", /batch_size|batches/, () => "The data cannot have fewer records than a batch."],
+  ["law-true-bit", /above false/, () => "A one must be more likely for a bit of the true value than for another bit."],
+  ["law-orders", /./, () => "Write rising numbers of at least 1, separated by commas, and one bound for each of them."],
+  ["law-bounds", /./, () => "Write one number for each order, separated by commas. They do not fall."],
   ["name", /Another run/, () => "Another run has this name."],
   ["name", /./, () => "Write 1 to 64 letters, digits or signs."],
   ["date", /./, () => "Write a day of the calendar that is not in the future, as year, month, day: 2026-11-24."],
@@ -62,7 +80,7 @@ const CONTRADICTIONS = [
   ...["subject", "version", "prepared-by"].map((each) => [each, /./, () => "Write 1 to 200 characters in one line."]),
 ];
 
-const NO_NUMBERS = new Set(["name", "subject", "version", "date", "prepared-by", "rate-by", "length-by", "unit", "sampling", "direction", "requires"]);
+const NO_NUMBERS = new Set(["name", "subject", "version", "date", "prepared-by", "rate-by", "length-by", "unit", "sampling", "direction", "requires", "law-orders", "law-bounds"]);
 const NUMBER = /^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$/;
 const GROUPED = /^\d{1,3}([.,  '’_]\d{3})+$/;
 const at = (each) => (each >= 1e7 ? each.toExponential().replace("e+", "e") : plain(each));

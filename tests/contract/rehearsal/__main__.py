@@ -32,7 +32,11 @@ Named = tuple[str, Place]
 
 
 def rounds() -> list[list[Named]]:
-    """Return the lists of places (edits) that the rounds of the rehearsal leave out."""
+    """Return the lists of edits ("places") that are left out, one list for each round.
+
+    A round follows the recipes for additions to the project in a copy of the sources, without the edits of its list.
+    The first list is empty. Each other list has at most one edit of a recipe, and no two in one file.
+    """
     found: list[list[Named]] = [[]]
     for recipe in RECIPES:
         for place in recipe.places:
@@ -78,7 +82,12 @@ def check(place: Place) -> str:
 
 
 def run(folder: Path, number: int, left_out: Sequence[Named]) -> list[list[Any]]:
-    """Run the checks of one round of the rehearsal in a process of its own."""
+    """Run the checks of one round in a process of its own that imports the copy of the sources in `folder`.
+
+    In round `number` the copy lacks the edits `left_out` of the recipes for additions to the project. The checks are
+    those of these edits, or all checks if nothing is left out. Return a row [round, addition, file, message] for each
+    check. The message is that of the failure, or "".
+    """
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -100,7 +109,10 @@ def run(folder: Path, number: int, left_out: Sequence[Named]) -> list[list[Any]]
 
 
 def main(folder: Path) -> None:
-    """Run all rounds of the rehearsal and print their results."""
+    """Copy the sources to `folder`, and follow the recipes there in rounds that leave out some edits.
+
+    The output is a JSON list of the rows of `run`.
+    """
     for room in ROOMS:
         shutil.copytree(ROOT / room, folder / room, ignore=shutil.ignore_patterns("guide" if room == "service" else ""))
     for text in TEXTS:

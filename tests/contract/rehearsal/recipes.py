@@ -24,7 +24,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Recipe:
-    """Instructions to add something.
+    """Recipe to add something, by edits of files (places).
 
     `given` lists what the places import, and cannot be left out: file, anchor ("" for a new file) and text.
     """

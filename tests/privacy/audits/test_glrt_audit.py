@@ -1,4 +1,4 @@
-"""The simulated GLRT adversary and its trade-off curve."""
+"""The simulated generalised likelihood ratio test (GLRT) adversary and its trade-off curve."""
 
 from __future__ import annotations
 

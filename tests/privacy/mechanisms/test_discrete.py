@@ -169,10 +169,11 @@ def convolved(pair: Pair, steps: int) -> Pair:
 @pytest.mark.parametrize(
     "draw", [randomized_response, unary_encoding, discrete_laplace], ids=lambda each: each.__name__
 )
-def test_composition_agrees_with_direct_convolution(draw: Callable[[Generator], tuple[Spec, Pair]]) -> None:
+@pytest.mark.parametrize("cases", [4, thorough(100)])
+def test_composition_agrees_with_direct_convolution(draw: Callable[[Generator], tuple[Spec, Pair]], cases: int) -> None:
     random = np.random.default_rng(3500)
     with mp.workdps(40):
-        for _ in range(4):
+        for _ in range(cases):
             spec, pair = draw(random)
             steps = int(random.integers(2, 4))
             small = convolved(pair, 1)
@@ -206,7 +207,10 @@ def test_shift_of_discrete_laplace_is_iterate_of_unit_shift() -> None:
 
 
 def test_scaled_bessel_functions_keep_assumed_error() -> None:
-    """The oracle of the Bessel functions I_n is ln 0F1 with a proved bound: I_n(m) = (m/2)^n/n! 0F1(; n + 1; m^2/4)."""
+    """The scaled Bessel functions I_n keep the error that the bounds assume.
+
+    The reference is ln 0F1 with a proved bound: I_n(m) = (m/2)^n/n! 0F1(; n + 1; m^2/4).
+    """
     random = np.random.default_rng(3503)
     with mp.workdps(30):
         for _ in range(400):
@@ -315,9 +319,11 @@ def test_losses_without_lattice_are_narrow_beside_noise_and_agree_with_lattices(
 
 @pytest.mark.parametrize("seed", [0, 1, *map(thorough, range(2, 12))])
 def test_run_of_discrete_gaussian_noise_is_one_release_with_more_noise(seed: int) -> None:
-    """A sum of N values of discrete Gaussian noise has the law of one with sigma sqrt(N), up to e^-2 pi^2 sigma^2.
+    """N releases with discrete Gaussian noise have the curve of one release with noise sigma sqrt(N) and N times the
+    shift.
 
-    The loss of the run is a function of the sum, so that the run is one release with the shift N D.
+    The sum of N noise values has that law up to a relative error of about exp(-2 pi^2 sigma^2), and the loss of the run
+    is a function of the sum.
     """
     random = np.random.default_rng([3504, seed])
     sigma, steps = log_uniform(random, 3, 60), int(log_uniform(random, 2, 1000))
@@ -335,7 +341,10 @@ def test_run_of_discrete_gaussian_noise_is_one_release_with_more_noise(seed: int
 
 @pytest.mark.parametrize("variance", [100.0, thorough(1e4)])
 def test_run_of_skellam_noise_agrees_with_convolution_of_its_losses(variance: float) -> None:
-    """Losses rounded to a fine lattice, up and down, and convolved by Fourier transforms enclose epsilon."""
+    """The epsilon of a run of Skellam noise lies between those of its losses rounded down and up.
+
+    The rounded losses lie on a fine lattice, and are convolved by Fourier transforms.
+    """
     noise = {"type": "skellam", "variance": variance, "sensitivity": 3}
     found = curve_of({"type": "repeated", "mechanism": noise, "steps": 200}).epsilon(1e-5)
     law: Any = WorstCase().curves(built(noise)).add

@@ -35,7 +35,7 @@ def test_reference_has_every_law() -> None:
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: str(row["id"]))
 def test_reference_value_is_enclosed(row: dict[str, Any]) -> None:
-    """Exact values are enclosed to 1e-9. A value of an upper bound is our upper bound."""
+    """Exact reference values are enclosed to 1e-9, and reference values of upper bounds equal our upper bounds."""
     inputs, value = row["inputs"], row["value"]
     mechanism = inputs["mechanism"]
     if "repetitions" in inputs:

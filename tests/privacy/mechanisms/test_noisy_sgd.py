@@ -126,7 +126,10 @@ def test_added_record_matches_published_epsilon() -> None:
 
 
 def test_added_record_equals_sampled_step_with_half_noise() -> None:
-    """Rates and noise may be doubles, or be enclosed by the doubles on either side."""
+    """An added record has the curve of a Poisson-sampled run with half the noise.
+
+    Some rates are doubles, and others are enclosed by the doubles on either side.
+    """
     for records, batch in ((64, 1), (100, 1), (48_000, 400)):
         ours = curves(sgd(records, batch, 1.0, 500), ADD)
         theirs = curves(DpSgd(noise_multiplier=0.5, sample_rate=batch / records, steps=500), ADD)
@@ -189,8 +192,9 @@ def test_replaced_record_is_exact_for_one_step_and_bracket_for_several() -> None
 
 
 def test_bounds_of_bracket_match_both_theorems() -> None:
-    """Noise 1, rate 0.01, 1000 steps, delta 1e-5: the attained bound is near 13.36, that of the symmetrised pair
-    14.82.
+    """Both bounds of epsilon match their theorems: 13.36 is attained, and 14.82 is that of the symmetrised pair.
+
+    The run has noise 1, rate 0.01, 1000 steps and delta 1e-5.
     """
     replaced, attained = curves(sgd(100, 1, 1.0, 1000), REPLACE), curves(sgd(100, 1, 1.0, 1000), ADD)
     read, known = replaced.add.epsilon(1e-5), attained.both.epsilon(1e-5)
@@ -200,9 +204,10 @@ def test_bounds_of_bracket_match_both_theorems() -> None:
 
 
 def test_simulated_attack_reaches_lower_and_respects_upper_bound() -> None:
-    """All other records have gradient -1, the record 1, its replacement -1.
+    """The power of a simulated attack is at least the lower and at most the upper bound, up to the error of sampling.
 
-    Batches are drawn, and the likelihood ratio is tested.
+    All other records have gradient -1, the record 1, and its replacement -1. Batches are drawn, and the likelihood
+    ratio is tested.
     """
     records, batch, noise, steps, trials = 6, 2, 6.0, 20, 20_000
     generator = np.random.default_rng(20261122)

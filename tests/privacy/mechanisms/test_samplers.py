@@ -161,7 +161,10 @@ def test_shuffled_batches_reject_other_relations_with_remedy(relation: Neighbori
 
 @pytest.mark.parametrize(("noise", "batches"), [(0.5, 8), (1.0, 40)])
 def test_named_attack_attains_lower_bound(noise: float, batches: int) -> None:
-    """Epochs are simulated with a gradient -u of every other record, and u (or nothing) of the record itself."""
+    """The attack that the lower bound names attains it on simulated epochs.
+
+    Every other record has the gradient -u, and the record itself has u or none.
+    """
     rng, runs = np.random.default_rng(7), 40_000
     tests = ThresholdTests(LargestOfMany(batches, 1 / noise), LargestOfMany(batches, 2 / noise))
     threshold = 2 / noise
@@ -210,7 +213,10 @@ def test_schedule_is_composition_of_its_phases() -> None:
 
 
 def test_many_single_step_phases_are_narrow() -> None:
-    """1200 phases with noise between 1 and 1.2, enclosed by the runs with either extreme."""
+    """A run of 1200 phases of one step, with noise between 1 and 1.2, has a narrow enclosure.
+
+    It lies between the runs of the smallest and of the largest noise.
+    """
     noise = tuple(np.linspace(1.0, 1.2, 1200).tolist())
     found = curves(DpSgd(noise_multiplier=noise, sample_rate=0.01, steps=1), "add_or_remove_one").both.epsilon(1e-5)
     ends = [

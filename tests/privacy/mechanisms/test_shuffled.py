@@ -36,6 +36,7 @@ from service.privacy.trade_off.shuffled.mean_form import MeanForm
 from service.privacy.trade_off.shuffled.ones import Ones
 from tests.privacy.shuffled_laws import Counts, envelope, pairs_of_laws, reported
 from tests.privacy.shuffled_script import script_delta
+from tests.slow_marker import thorough
 
 ROWS = [
     row
@@ -121,7 +122,11 @@ def all_deltas(
 
 
 @pytest.mark.parametrize(
-    ("reports", "options"), [(2, 2), (3, 2), (4, 2), (5, 2), (6, 2), (2, 3), (3, 3), (4, 3), (5, 3), (6, 3)]
+    ("reports", "options"),
+    [
+        *[(2, 2), (3, 2), (4, 2), (5, 2), (6, 2), (2, 3), (3, 3), (4, 3), (5, 3), (6, 3)],
+        *[thorough(*each) for each in ((9, 2), (12, 2), (8, 3), (3, 4), (5, 4), (4, 5))],
+    ],
 )
 def test_enumeration_of_all_neighbours(reports: int, options: int) -> None:
     for number, epsilon in enumerate((0.4, 1.3, 2.8)):
@@ -184,7 +189,7 @@ def test_point_between_data_sets(mechanism: ShuffledReports, rate: float, power:
 def direct_delta(reports: int, epsilon: float, at: float) -> float:
     """Return delta of the clones construction, by a sum over their number C with tails of Bin(C, 1/2).
 
-    A clone is another person's report with the law of one of the two possible reports of the record.
+    A clone is another person's report that shows either value of the record with probability 1/2.
     """
     with mp.workdps(30):
         p, e = mp.exp(epsilon), mp.exp(at)
@@ -213,7 +218,7 @@ def test_random_cases_against_direct_sums() -> None:
     assert disagree == 0
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", [*range(10), *map(thorough, range(10, 100))])
 def test_contour_encloses_listed_profile(seed: int) -> None:
     random = np.random.default_rng([7, seed])
     epsilon, options = float(random.uniform(0.1, 5.0)), int(random.integers(3, 9))
@@ -252,7 +257,7 @@ def test_table_encloses_the_profile() -> None:
     assert (many.upper[shown] <= 1.05 * many.lower[shown]).all()
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", [*range(20), *map(thorough, range(20, 300))])
 def test_ones_against_exact_fractions(seed: int) -> None:
     random = np.random.default_rng([9, seed])
     reports = int(random.integers(2, 60))
@@ -344,7 +349,10 @@ def test_bracket_of_any_randomiser(reports: int, local: float) -> None:
 
 
 def test_published_parameters_are_below_an_attained_value() -> None:
-    """The parameters of wangsw/PrivacyAmplification for k-ary randomised response give no upper bound."""
+    """The parameters of wangsw/PrivacyAmplification for k-ary randomised response are below an attained delta.
+
+    They therefore give no upper bound.
+    """
     published = script_delta(2, 4, 1.508, 1.440)
     assert published == pytest.approx(0.00526, rel=2e-3)
     found = worst(responses(2, 1.508, 4)).both.profile_at(1.440)
@@ -359,7 +367,10 @@ def test_published_parameters_are_below_an_attained_value() -> None:
 
 
 def test_adaptive_randomiser_by_person_is_not_covered() -> None:
-    """A second person who repeats the report of the first undoes the shuffling, which the premise excludes."""
+    """Randomisers that depend on reports of other persons exceed the bound, which excludes them by its premise.
+
+    A second person who repeats the report of the first undoes the shuffling.
+    """
     local, at = 1.0, 0.3
     p, e = math.exp(local), math.exp(at)
     repeated = (p - e) / (p + 1)

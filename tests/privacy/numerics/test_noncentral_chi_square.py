@@ -266,7 +266,10 @@ def test_arctan_has_assumed_accuracy() -> None:
 
 
 def test_densities_keep_digits_at_every_size() -> None:
-    """From one degree to a million, up to 12 deviations from the mean and beyond; for one degree up to 1e12."""
+    """Densities keep their digits for one degree of freedom to a million, and 12 deviations from the mean and beyond.
+
+    For one degree, the noncentrality is up to 1e12.
+    """
     source = random.Random(3)
     many: Any = mpmath
     with many.workdps(50):

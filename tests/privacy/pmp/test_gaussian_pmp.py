@@ -1,4 +1,7 @@
-"""PMP of the Gaussian mechanism: Proposition 12 and the exact value on a line, against references, oracles and laws."""
+"""PMP of the Gaussian mechanism: Proposition 12 and the exact value on a line, against references, oracles and laws.
+
+PMP is practical membership privacy: the attacker does not know which records were drawn.
+"""
 
 from __future__ import annotations
 
@@ -131,7 +134,10 @@ def test_padded_distances_are_upper_bounds() -> None:
 
 
 def test_one_record_of_two_equals_differential_privacy() -> None:
-    """Both bounds of the PMP parameter meet that of differential privacy if the data are one record of two (n = 1)."""
+    """Both bounds of the PMP parameter meet that of differential privacy if the data are one record of two (n = 1).
+
+    PMP is practical membership privacy: the attacker does not know which records were drawn.
+    """
     for delta in (1e-200, 1e-5, 0.2):
         release = GaussianRelease("sum", 1, 0.5, 0.4)
         found = gaussian_pmp(np.array([[-0.5], [0.5]]), release, delta).epsilon
@@ -143,7 +149,8 @@ def test_one_record_of_two_equals_differential_privacy() -> None:
 def brute_truth(values: list[float], size: int, noise_std: float, delta: float) -> float:
     """Return the exact PMP parameter of points on a line, by sums over all subsets on a fine grid of outcomes.
 
-    The parameter is the largest over all points and both orders of the laws.
+    The parameter is the largest over all points and both orders of the laws. PMP is practical membership privacy: the
+    attacker does not know which records were drawn.
     """
     largest = 0.0
     outcomes = np.linspace(min(values) * len(values) - 12, max(values) * len(values) + 12, 400_001)
@@ -182,7 +189,7 @@ TRUTH = "service.privacy.pmp.gaussian.lower_bound"
 @pytest.mark.parametrize("noise_std", [0.3, 1.0, 5.0])
 @pytest.mark.parametrize("size", [1, 4, 6, 11])
 def test_three_lower_bounds_are_ordered(size: int, noise_std: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    """From the largest to the smallest: enumerated subsets, half-lines, and moments."""
+    """The lower bound by enumerated subsets is at least that by half-lines, which is at least that by moments."""
     values = [*RANDOM.standard_normal(11).tolist(), 6.0]
     placed = QueryPoints.of(np.array(values)[:, None], None, 1 / noise_std)
     bound = exposure_upper_bound(placed, 1e-3)
@@ -208,7 +215,7 @@ def test_moments_detect_far_outliers() -> None:
 
 
 def test_half_lines_of_many_points_match_draws() -> None:
-    """The lower bound for 100 of 200 points matches that from drawn masses, within the error of the draws."""
+    """The lower bound by half-lines for 100 of 200 points matches the best half-line of simulated releases."""
     values = RANDOM.standard_normal(200) / 3
     found = summed(values, 1.0, 0.01)
     assert found.known is not None
@@ -268,8 +275,9 @@ def test_duplicates_and_large_deltas_give_zero() -> None:
 
 
 def test_duplicates_give_finite_lower_bound() -> None:
-    """The data are half of ten points, five ones and five zeros. The log ratio is at most ln(9/4), whatever
-    the noise.
+    """Duplicate points have a finite lower bound, however small the noise is.
+
+    The data are half of ten points, five ones and five zeros, so the log ratio is at most ln(9/4).
     """
     release = GaussianRelease("sum", 1, None, 1e-3)
     found = gaussian_pmp(np.repeat([0.0, 1.0], 5)[:, None], release, 0.0).epsilon

@@ -1,4 +1,7 @@
-"""PMP of the exponential mechanism against 40-digit enumeration, reference values, and laws."""
+"""PMP of the exponential mechanism against 40-digit enumeration, reference values, and laws.
+
+PMP is practical membership privacy: the attacker does not know which records were drawn.
+"""
 
 from __future__ import annotations
 
@@ -210,7 +213,10 @@ def test_adjacent_subsets_match_oracle(seed: int, size: float) -> None:
 
 
 def test_one_record_of_two_equals_differential_privacy() -> None:
-    """The PMP parameter equals that of differential privacy if the data are one record of two (n = 1)."""
+    """The PMP parameter equals that of differential privacy if the data are one record of two (n = 1).
+
+    PMP is practical membership privacy: the attacker does not know which records were drawn.
+    """
     population = given(drawn(1)[:, :2])
     bounds = swap_bounds(population)
     worst = adjacent_epsilon(population, bounds, enumerate_subsets=True)

@@ -1,4 +1,7 @@
-"""PMP of finite mechanisms: modular sums with exact counts, random tables against fractions, errata of the paper."""
+"""PMP of finite mechanisms: modular sums with exact counts, random tables against fractions, errata of the paper.
+
+PMP is practical membership privacy: the attacker does not know which records were drawn.
+"""
 
 from __future__ import annotations
 

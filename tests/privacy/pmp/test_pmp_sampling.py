@@ -1,4 +1,7 @@
-"""Sampled PMP: draws against their distribution, intervals against exact enumeration, bounds against their coverage."""
+"""Sampled PMP: draws against their distribution, intervals against exact enumeration, bounds against their coverage.
+
+PMP is practical membership privacy: the attacker does not know which records were drawn.
+"""
 
 from __future__ import annotations
 
@@ -62,7 +65,11 @@ def test_more_samples_narrow_the_interval() -> None:
 
 
 def test_two_objects_on_grid_match_reference() -> None:
-    """The reference counts subsets by their sum, which is exact on a grid of 100 points."""
+    """Sampled bounds for two objects and 100 points on a grid contain the exact PMP parameter.
+
+    The reference counts subsets by their sum, which is exact on a grid. PMP is practical membership privacy: the
+    attacker does not know which records were drawn.
+    """
     row = ROWS["em_two_n50"]
     values = np.array([(7 * k % 31) / 10 - 1.5 for k in range(100)])
     population = given(np.stack([np.zeros(100), 0.3 * values]))

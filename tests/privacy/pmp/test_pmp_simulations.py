@@ -1,4 +1,7 @@
-"""Simulated parent sets: mean values of the paper's figures, determinism, and inequalities that hold in every trial."""
+"""Simulated parent sets: mean values of the paper's figures, determinism, and inequalities that hold in every trial.
+
+The parent set is the population from which the data are drawn.
+"""
 
 from __future__ import annotations
 
@@ -84,7 +87,10 @@ def test_gaussian_trials_are_at_most_population_and_ball_epsilon() -> None:
 
 
 def test_unattainable_budget_is_none() -> None:
-    """With one object in one dimension, or with equal objects, no epsilon reveals anything about the data."""
+    """A budget that no epsilon uses up gives None.
+
+    With one object in one dimension, or with equal objects, no epsilon reveals anything about the data.
+    """
     one_object = exponential_trial(FIGURE_1, 1, ON_POPULATION, "attained", 1, 0, with_exact=False)
     assert one_object is not None
     assert one_object.epsilon_pmp == 0

@@ -112,9 +112,9 @@ def test_inverses_match_700_digits(seed: int) -> None:
 
 @pytest.mark.parametrize("deletions", [2, 3, 10, 64, 65, 1000, 10**12])
 def test_priors_near_edge_of_guarantee_match_700_digits(deletions: int) -> None:
-    """The priors are just below 1 - B^{1/m}, where epsilon is the remainder of a difference.
+    """The largest epsilon for m deletions matches 700 digits at priors just below 1 - B^{1/m}, B the confidence.
 
-    B is the confidence, and m the number of deletions.
+    There epsilon is the small remainder of a difference.
     """
     generator = np.random.default_rng(deletions)
     for _ in range(12):

@@ -74,7 +74,10 @@ def test_accuracy_is_largest_over_all_rates(spec: dict[str, Any], direction: str
 
 @every_curve
 def test_accuracy_at_prior_mirrors_complement(spec: dict[str, Any]) -> None:
-    """A member with prior p under add is a non-member with prior 1 - p under remove."""
+    """The accuracy at the prior p of the direction add is that at 1 - p of remove.
+
+    A member with prior p under add is a non-member with prior 1 - p under remove.
+    """
     pair = pair_of(spec)
     for prior in (1e-9, 0.2, 0.5, 0.7):
         assert meet(
@@ -111,7 +114,10 @@ def test_predictive_values_are_ordered(spec: dict[str, Any], prior: float) -> No
 
 
 def test_predictive_values_of_pure_dp_match_theorem() -> None:
-    """Thudi et al. 2022, Theorem 1 and Corollary 1. The values are attained at rates on the first and last segment."""
+    """Predictive values of pure DP match Theorem 1 and Corollary 1 of Thudi et al. 2022.
+
+    They are attained at rates on the first and last segment of the curve.
+    """
     curve = add_of(PURE_2)
     with mpmath.workdps(40):
         for prior in (1e-30, 0.25, 0.9):
@@ -223,9 +229,10 @@ def test_deletion_capacity_of_pure_dp_matches_formula(prior: float, confidence: 
 
 
 def test_ambiguous_floor_returns_both_integers() -> None:
-    """A confidence B that is L^3, rounded to a double: no enclosure separates 2 from 3 deletions, so 2 is safe.
+    """A number of deletions that no enclosure separates from the next one is answered by both integers.
 
-    L is the smallest probability that a record is no member.
+    The confidence B is L^3, rounded to a double, where L is the smallest probability that a record is no member. 2 and
+    3 deletions are possible, so 2 is safe.
     """
     growth = math.exp(2) * 0.25 / 0.75
     reading = unlearning.deletion_capacity(add_of(PURE_2), 0.25, (1 / (1 + growth)) ** 3)
@@ -340,7 +347,10 @@ def test_mu_over_empty_range_has_note() -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_mu_over_possibly_empty_range_is_not_zero(seed: int) -> None:
-    """The answer has a note if one curve of a bracket has no point in the range, but curves between may have points."""
+    """mu is not 0 if only one curve of a bracket has no point in its range, because curves between may have points.
+
+    The answer has a note on that.
+    """
     generator = np.random.default_rng([20261202, seed])
     revealing = add_of({"type": "approximate_dp", "epsilon": 10.0 ** generator.uniform(2, 6), "delta": 0.5})
     for least in (add_of(gaussian(10.0 ** generator.uniform(-1, 2))), revealing):

@@ -1,4 +1,4 @@
-"""GLRT adversary: reference rows, the paper's figures, errata and laws."""
+"""Generalised likelihood ratio test (GLRT) adversary: reference rows, the paper's figures, errata and laws."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Domain, assumptions and cost of the GLRT adversary's curves."""
+"""Domain, assumptions and cost of the generalised likelihood ratio test (GLRT) adversary's curves."""
 
 from __future__ import annotations
 

@@ -129,7 +129,8 @@ def test_exact_composition_tends_to_limit_of_one_direction() -> None:
 def _susceptibility(mu: float, dimension: int, size: int) -> float:
     """Return the susceptibility at which one step without sampling is `mu`-GMIP, by bisection.
 
-    `dimension` is the number of parameters, and `size` the batch size.
+    `dimension` is the number of parameters, and `size` the batch size. GMIP is Gaussian membership inference privacy
+    (Leemann et al. 2023).
     """
     low, high = 0.0, 1e9
     for _ in range(200):
@@ -184,7 +185,10 @@ def test_largest_ratio_is_that_of_densities_at_zero() -> None:
 
 
 def test_simulated_attacks_have_the_power_of_the_curve() -> None:
-    """Batches of n normal gradients, with and without the record, are tested by the statistic n |mean - gradient|^2."""
+    """Simulated attacks have the power of the curve.
+
+    Batches of n normal gradients, with and without the record, are tested by the statistic n |mean - gradient|^2.
+    """
     dimension, batch, draws, alpha = 5, 4, 400_000, 0.05
     generator = np.random.default_rng(20261121)
     record = np.array([2.0, -1.0, 0.5, 0.0, 1.0])

@@ -1,4 +1,7 @@
-"""Practical attacker: the curve of a stated PMP parameter, unsupported questions, and the worst case as a limit."""
+"""Practical attacker: the curve of a stated PMP parameter, unsupported questions, and the worst case as a limit.
+
+PMP is practical membership privacy: the attacker does not know which records were drawn.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +45,8 @@ def practical(epsilon: float, delta: float = 0.0) -> Practical:
 def test_success_and_eta_match_closed_form(epsilon: float) -> None:
     """The success of an attack under eps-PMP is 1/(1 + e^-eps), and eta = tanh(eps/2)/2 is half its advantage.
 
-    eta is below the printed value (1 - e^-eps)/2.
+    eta is below the printed value (1 - e^-eps)/2. PMP is practical membership privacy: the attacker does not know which
+    records were drawn.
     """
     curve = practical(epsilon).curves(built(OPEN)).add
     accuracy = membership.attack_accuracy(curve, 0.5).value
@@ -93,7 +97,10 @@ def test_conversions_match_reference(row: dict[str, Any]) -> None:
     ids=str,
 )
 def test_worst_case_uses_replacement_if_supported(spec: dict[str, Any], relation: NeighboringRelation) -> None:
-    """All data sets of PMP (practical membership privacy) have n records, so neighbours differ by a replaced record."""
+    """The worst case beside an answer is that of a replaced record, if the mechanism supports it.
+
+    All data sets of PMP (practical membership privacy) have n records, so neighbours differ by a replaced record.
+    """
     model, mechanism = practical(1.0), built(spec)
     assert model.worst_case(mechanism) == WorstCase(relation)
     model.worst_case(mechanism).curves(mechanism)

@@ -260,7 +260,10 @@ def assert_slope(left: EnclosureArray, right: EnclosureArray, log_slope: Enclosu
 
 
 def test_linear_log_ratios_match_densities() -> None:
-    """The oracle is ln of the quotient of both densities of the statistic, for d = 2 by Bessel functions."""
+    """Log-likelihood ratios match ln of the quotient of both densities of the statistic.
+
+    For two dimensions the densities have Bessel functions.
+    """
     degrees, effective, susceptibility = 2.0, 5, 2.0
     with mp.workdps(40):
 

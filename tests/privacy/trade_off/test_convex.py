@@ -12,7 +12,10 @@ MARGIN = 1 + 1e-12
 
 @pytest.mark.parametrize("seed", range(40))
 def test_bound_is_below_minimum_of_random_polygons(seed: int) -> None:
-    """The oracle is the maximum of random lines, which is smallest at a corner. Enclosures are widened at random."""
+    """The bound is at most the minimum of a random polygon.
+
+    The polygon is the maximum of random lines, which is smallest at a corner. Enclosures are widened at random.
+    """
     random = np.random.default_rng(seed)
     x = np.sort(random.uniform(-2.0, 2.0, (5, 9)), axis=1)
     slopes, offsets = random.normal(0.0, 2.0, 6), random.normal(0.0, 1.0, 6)

@@ -19,7 +19,7 @@ from service.privacy.numerics.arrays import FloatArray
 from service.privacy.threat_models.worst_case import WorstCase
 from service.privacy.trade_off.polygon import Corners, PolygonTradeOff
 from service.privacy.trade_off.selection.attacks import attacked
-from service.privacy.trade_off.selection.nodes import nodes_of
+from service.privacy.trade_off.selection.trial import TrialCurve
 from service.privacy.trade_off.selection.trial_counts import (
     BinomialCounts,
     NegativeBinomialCounts,
@@ -68,9 +68,9 @@ LAWS: tuple[tuple[TrialCounts, Callable[[Fraction], Fraction]], ...] = (
 """Laws of K with rational generating functions phi."""
 
 
-def small_pair(random: Generator) -> list[tuple[Fraction, Fraction]]:
-    """Draw two laws of 2 to 4 outcomes as a list of (P, Q), rational, in the order of falling ratios P/Q."""
-    count = int(random.integers(2, 5))
+def small_pair(random: Generator, most: int = 4) -> list[tuple[Fraction, Fraction]]:
+    """Draw two laws of 2 to `most` outcomes as a list of (P, Q), rational, in the order of falling ratios P/Q."""
+    count = int(random.integers(2, most + 1))
     weights = [[int(each) for each in random.integers(1, 60, count)] for _ in range(2)]
     laws_ = [[Fraction(each, sum(row)) for each in row] for row in weights]
     return sorted(zip(*laws_, strict=True), key=lambda each: -each[0] / each[1])
@@ -107,14 +107,15 @@ def delta_of_order(
 
 
 @pytest.mark.parametrize(("counts", "phi"), LAWS)
+@pytest.mark.parametrize("outcomes", [4, thorough(6)])
 def test_no_score_order_of_small_pairs_exceeds_upper_bound(
-    counts: TrialCounts, phi: Callable[[Fraction], Fraction]
+    counts: TrialCounts, phi: Callable[[Fraction], Fraction], outcomes: int
 ) -> None:
     random = np.random.default_rng(20261127)
     slopes = [Fraction(each) for each in (1.0, 1.25, 2.0, 5.0, 20.0)]
     for _ in range(PAIRS):
-        pair = small_pair(random)
-        bound = SelectionBound(curve_of(pair), counts).deltas(np.log([float(each) for each in slopes]))
+        pair = small_pair(random, outcomes)
+        bound = SelectionBound(TrialCurve(curve_of(pair)), counts).deltas(np.log([float(each) for each in slopes]))
         for slope, most in zip(slopes, bound.tolist(), strict=True):
             worst = max(delta_of_order(order, phi, slope) for order in itertools.permutations(pair))
             assert float(worst) <= most * (1 + 1e-12)
@@ -156,8 +157,34 @@ def test_attacks_stay_below_upper_bound_and_above_plain_orders(
     epsilons = np.array([0.0, 0.5, 1.5])
     for _ in range(4):
         curve = curve_of(small_pair(random))
-        below = attacked(nodes_of(curve), nodes_of(curve.reversed()), counts, np.linspace(0.0, 6.0, 60))
-        assert (below.profile(epsilons).lower <= SelectionBound(curve, counts).deltas(epsilons)).all()
+        below = attacked(TrialCurve(curve).nodes, TrialCurve(curve.reversed()).nodes, counts, np.linspace(0.0, 6.0, 60))
+        assert (below.profile(epsilons).lower <= SelectionBound(TrialCurve(curve), counts).deltas(epsilons)).all()
+
+
+@pytest.mark.parametrize(
+    ("law", "numbers", "phi"),
+    [
+        ("fixed", {"count": 5}, lambda z: z**5),
+        ("geometric", {"mean": 10.0}, lambda z: z / (10 - 9 * z)),
+        ("poisson", {"mean": 6.0}, lambda z: np.exp(6 * (z - 1))),
+    ],
+)
+def test_lower_bound_reaches_the_best_zones_at_every_slope(
+    law: str, numbers: dict[str, float], phi: Callable[[FloatArray], FloatArray]
+) -> None:
+    """A grid search over the zones of an explicit attack on N(0, 1) against N(1, 1), at slopes e^eps from 1 to 200."""
+    found = WorstCase().curves(built(selected(gdp(1.0), law, **numbers))).both
+    lower, upper = (each.ravel() for each in np.meshgrid(np.linspace(-4, 5, 300), np.linspace(-4, 5, 300)))
+    rates, powers = (
+        phi(special.ndtr(move - lower)) - phi(special.ndtr(move - lower) - special.ndtr(move - upper))
+        for move in (0.0, 1.0)
+    )
+    for slope in (1.0, 1.5, 2.0, 4.0, 7.0, 20.0, 200.0):
+        best = int(np.argmax(np.where(lower <= upper, powers - slope * rates, -np.inf)))
+        rate, power = float(rates[best]), float(powers[best])
+        delta = found.profile_at(math.log(slope))
+        assert 0.995 * (power - slope * rate) <= delta.lower <= delta.upper
+        assert 0.997 * power <= found.power_at(rate).lower
 
 
 def quadrature(mu: float, counts: TrialCounts, eps: float, points: int) -> float:
@@ -193,7 +220,7 @@ def test_upper_bound_agrees_with_quadrature(seed: int) -> None:
     random = np.random.default_rng([20261130, seed])
     mu, counts = float(np.exp(random.uniform(-2.0, 1.0))), random_counts(random)
     curve = WorstCase().curves(built(gdp(mu))).add
-    bound = SelectionBound(curve, counts)
+    bound = SelectionBound(TrialCurve(curve), counts)
     eps = float(random.uniform(0.0, 3.0 * mu + mu**2))
     found = float(bound.deltas(np.array([eps]))[0])
     expected = min(quadrature(mu, counts, eps, 1_200), 1.0)

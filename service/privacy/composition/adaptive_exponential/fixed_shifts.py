@@ -94,11 +94,6 @@ class FixedShifts(AbstractTradeOff):
 
     @property
     @override
-    def smallest_log_ratio(self) -> Enclosure:
-        return self._guide.smallest_log_ratio
-
-    @property
-    @override
     def singular_power(self) -> Enclosure:
         return self._guide.singular_power
 

@@ -102,8 +102,8 @@ def largest(values: FloatArray, curvature: FloatArray | None, shifts: WorstShift
     values : array
         v, the profile before the step at the nodes, at least count + 2 m numbers.
     curvature : array or None
-        |C|/s1 (1 - e^-h)^2 of the cell at i + r, at least 0 (`_vertex`). With it the maximum is over all shifts t in
-        [0, eta]. None for a maximum over some shifts near the best.
+        Bounds of the rise of F above the nodes within a cell of shifts, at the index i + r (`most` of `_vertex`). With
+        it the maximum is over all shifts t in [0, eta]. None for a maximum over some shifts near the best.
     shifts : WorstShifts
         Masses of the losses.
     count : int

@@ -42,6 +42,8 @@ NEAREST: Final = 1e-10
 """Smallest distance of a tried lower bound of epsilon from that beside the noise, over max(1, epsilon)."""
 LARGEST_MISSING: Final = 1e4
 """Minus ln of a lower bound of delta that is 0."""
+LARGEST_EXPONENT: Final = 700.0
+"""Largest argument of the exponential function."""
 FARTHEST: Final = 0.1
 """Largest such distance."""
 LONGER: Final = 8.0
@@ -90,11 +92,6 @@ class SmoothedAtoms(AbstractTradeOff):
     def largest_log_ratio(self) -> Enclosure:
         return self._ratios[1]
 
-    @property
-    @override
-    def smallest_log_ratio(self) -> Enclosure:
-        return self._ratios[0]
-
     @override
     def reversed(self) -> SmoothedAtoms:
         return self._reversed
@@ -107,8 +104,10 @@ class SmoothedAtoms(AbstractTradeOff):
     @override
     def _profile_formula(self, epsilon: FloatArray) -> EnclosureArray:
         once, twice = self._once.profile(epsilon), self._twice.profile(epsilon)
-        growth = math.exp(0.5 * self._shift**2) * (1 + 2 * FUNCTION_ERROR)
-        effect = growth * np.maximum(twice.upper - once.lower, 0.0) * (1 + 4 * UNIT_ROUNDOFF)
+        exponent = 0.5 * self._shift**2
+        growth = math.exp(exponent) * (1 + 2 * FUNCTION_ERROR) if exponent < LARGEST_EXPONENT else math.inf
+        apart = np.maximum(twice.upper - once.lower, 0.0)
+        effect = np.where(apart > 0, growth, 0.0) * apart * (1 + 4 * UNIT_ROUNDOFF)
         lower = np.maximum((once.lower - effect) * (1 - 4 * UNIT_ROUNDOFF), -np.expm1(np.minimum(epsilon, 0.0)))
         lower = np.where(epsilon < 0, lower * (1 - 2 * FUNCTION_ERROR), np.maximum(lower, 0.0))
         ended = epsilon >= self.largest_log_ratio.upper

@@ -78,18 +78,6 @@ class GroundTruthTradeOff(AbstractTradeOff):
             return Enclosure(*doubles(-end), self.evidence)
 
     @property
-    def smallest_log_ratio(self) -> Enclosure:
-        """Smallest loss of the run: sum N ln(1 - p) for add if all steps are sampled, minus infinity for remove.
-
-        1 - p is the share of H0 in the mixture H1 of a step, and N the number of such steps.
-        """
-        with ctx.workprec(_SURE_BITS):
-            end = self._end
-            if self._reflected or end is None:
-                return Enclosure.point(-math.inf)
-            return Enclosure(*doubles(end), self.evidence)
-
-    @property
     def global_gdp_mu(self) -> Enclosure | None:
         """Smallest mu for which the run is mu-GDP: sqrt(sum N/sigma^2), whatever the sampling rates.
 

@@ -153,7 +153,9 @@ class DirectionContours:
             Indices; empty also where no deformed contour serves the run.
         """
         wide = np.flatnonzero(known.width(rows) > width)
-        served = 0 < len(wide) <= _MOST_WIDE and self.deformed is not None and not is_spent()
+        if self.accuracy.long_lists or self.deformed is None:
+            return wide[:0]
+        served = 0 < len(wide) <= _MOST_WIDE and not is_spent()
         return wide if served else wide[:0]
 
     def tilt_grid(self, digits: float) -> TiltGrid | None:
@@ -186,15 +188,6 @@ class DirectionContours:
         """
         low, high = self.run.loss_range
         return around(-low, self.run.least_loss_error) if self.reflected else around(high)
-
-    @property
-    def smallest_log_ratio(self) -> Enclosure:
-        """Smallest log-likelihood ratio of this direction in nats, enclosed.
-
-        It is minus the largest ratio of the other direction.
-        """
-        low, high = self.run.loss_range
-        return around(-high) if self.reflected else around(low, self.run.least_loss_error)
 
     def neighbours_may_help(self, tilt: Tilt) -> bool:
         """Return whether contours at neighbouring tilts may give narrower enclosures than the contour at `tilt`.

@@ -114,11 +114,6 @@ class ContourTradeOff(AbstractTradeOff):
 
     @property
     @override
-    def smallest_log_ratio(self) -> Enclosure:
-        return self.contours.smallest_log_ratio
-
-    @property
-    @override
     def global_gdp_mu(self) -> Enclosure | None:
         """Smallest known mu for which the run is mu-GDP (Gaussian differential privacy), enclosed, or None.
 

@@ -35,6 +35,7 @@ from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.combinators.data_processing_bound import DataProcessingBound
 from service.privacy.trade_off.combinators.intersected import Intersected
 from service.privacy.trade_off.combinators.prefetched import Known
+from service.privacy.trade_off.combinators.sum_of_guarantees import SumOfGuarantees
 
 _SHARE = 0.5
 """Share of the time of a request after which nothing more is evaluated together. Single runs need the rest."""
@@ -55,7 +56,7 @@ def run_of(curve: AbstractTradeOff) -> RunLaw | None:
 
     The result is None where no run underlies the curve, or where the run is evaluated alone.
     """
-    while isinstance(curve, DataProcessingBound | Intersected):
+    while isinstance(curve, DataProcessingBound | Intersected | SumOfGuarantees):
         curve = curve.curve
     return curve.run if isinstance(curve, ContourTradeOff) and curve.run.unit is not None else None
 

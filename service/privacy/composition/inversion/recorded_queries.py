@@ -55,11 +55,6 @@ class _RecordingCurve(AbstractTradeOff):
 
     @property
     @override
-    def smallest_log_ratio(self) -> Enclosure:
-        return Enclosure.point(-math.inf)
-
-    @property
-    @override
     def global_gdp_mu(self) -> NoReturn:
         raise _NoSingleNumber
 

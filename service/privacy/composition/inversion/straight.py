@@ -19,10 +19,10 @@ at the tilt s has |I_s(x)| <= e^{K(s) - (s - p) x} (Chernoff). The poles between
 The error bound of a sum, the `margin` in `StraightContour.integrals`, is relative to the scale e^{K(theta) - ...}. It
 is the sum of
 
-- the errors of K at the nodes, times the moduli of the terms, and the mass of atoms (`_fixed_error`),
-- the sum over all nodes beyond the last one (`_tail_bound`),
-- the aliases (`_crossing`),
-- the rounding of the terms, of their phases, of the pole terms and of the scale (`_prepare_errors`),
+- the errors of K at the nodes, times the moduli of the terms, and the mass of atoms (`_fixed_error`);
+- the sum over all nodes beyond the last one (`_tail_bound`);
+- the aliases (`_crossing`);
+- the rounding of the terms, of their phases, of the pole terms and of the scale (`_prepare_errors`);
 - the truncated mass of the law, because K is that of the truncated law (`_log_truncated`).
 """
 

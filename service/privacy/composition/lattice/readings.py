@@ -238,12 +238,15 @@ def _evaluate_lower(
     *,
     rising: bool,
 ) -> FloatArray:
-    """Return ln of D, H or G of the law `lower` between its thresholds c, in the shape of `epsilon`; NaN outside them.
+    """Return ln of D, H or G of the law `pair.lower`, in the shape of `epsilon`; NaN beyond the thresholds.
 
-    D(c) = E(X - e^c)_+, H(c) = E min(X, e^c) and G(c) = E(e^c - X)_+ for the likelihood ratio X. `log_values` are ln of
-    the function at the thresholds, and `log_slopes` computes ln of its slopes there. A law on nodes is piecewise linear
-    in e^c. With losses between the nodes, D and G lie above, and H below, the tangent in e^c at a threshold. D uses the
-    tangent at the next threshold on the right (`rising` false), H and G the tangent on the left.
+    `pair.lower` is the law of the run that bounds the profile from below. D(c) = E(X - e^c)_+, H(c) = E min(X, e^c) and
+    G(c) = E(e^c - X)_+ for its likelihood ratio X under H0. `log_values` are ln of the function at the thresholds, and
+    `log_slopes` computes ln of its slopes there.
+
+    For a law on nodes the functions are linear in e^c between thresholds, and only rounding errs. With losses between
+    the nodes it is a bound, from the tangent in e^c at a threshold: a lower bound of D and G, and an upper bound of H.
+    D uses the tangent at the next threshold on the right (`rising` false), H and G the tangent on the left.
     """
     c = pair.lower.thresholds
     if pair.lower.off_nodes is None:

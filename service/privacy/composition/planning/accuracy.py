@@ -66,6 +66,8 @@ class Accuracy:
 
     relative_tolerance: float = DEFAULT_TOLERANCE
     straight_width: float = _STRAIGHT
+    long_lists: bool = False
+    """Whether all numbers are read in long lists, so that no number has contours of its own."""
 
     @property
     def straight(self) -> float:
@@ -74,7 +76,7 @@ class Accuracy:
         A contour is the path of an inversion integral. The additional ones are neighbouring contours for points and
         profiles, and laws with less truncated mass for all numbers.
         """
-        return min(self.straight_width, self.deformed)
+        return self.deformed if self.long_lists else min(self.straight_width, self.deformed)
 
     @property
     def straight_of_many(self) -> float:
@@ -82,7 +84,7 @@ class Accuracy:
 
         A straight contour is a vertical line, the path of an inversion integral.
         """
-        return min(_STRAIGHT_OF_MANY, self.deformed)
+        return self.deformed if self.long_lists else min(_STRAIGHT_OF_MANY, self.deformed)
 
     @property
     def deformed(self) -> float:

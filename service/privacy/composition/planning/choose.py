@@ -29,7 +29,7 @@ from service.privacy.composition.planning.cost_model import summed
 from service.privacy.composition.planning.options import DEFAULT_OPTIONS, EngineOptions
 from service.privacy.composition.planning.parts import contour_parts
 from service.privacy.composition.planning.plan import CLOSED_FORM, Plan, mixed_plan
-from service.privacy.composition.planning.selection import selected_plan
+from service.privacy.composition.planning.selection import Planners, selected_plan
 from service.privacy.errors import UnsupportedCombination
 from service.privacy.mechanisms.abstract import AbstractMechanism, AbstractStep, Steps, merged
 from service.privacy.mechanisms.mixture import Mixture
@@ -87,15 +87,18 @@ def plan(
 
     Notes
     -----
-    `closed_form` serves one step of any kind, any number of Gaussian and gdp steps, and runs of `pure_dp` and
-    `approximate_dp` steps of few kinds. It also serves runs of equal Laplace steps that are short enough for exact
-    sums. Finally, it serves one step or such a run beside few steps of two losses (pure and approximate DP). `contour`
-    serves any mix of Gaussian, gdp and Laplace steps, sampled or not, and of steps of two losses. It does not serve a
-    mix without a Gaussian step whose Laplace steps are so few that atoms dominate. It serves steps of two losses alone
-    where they are too many for sums. `discretised` serves any steps. `auto` takes the first of these that can serve,
-    and adds `discretised` where `contour` is wide. One step beside steps of two losses is evaluated on contours first.
-    A mixture has the mixed curves of its components, each by the same
-    method.
+    `auto` takes the first of these engines that can serve, and adds `discretised` where `contour` is wide:
+
+    - `closed_form`: one step of any kind; any number of Gaussian and gdp steps; runs of `pure_dp` and `approximate_dp`
+      steps of few kinds; equal Laplace steps that are few enough for exact sums; one step, or such Laplace steps,
+      beside few steps of two losses (pure and approximate DP),
+    - `contour`: any mix of Gaussian, gdp and Laplace steps, sampled or not, and of steps of two losses; steps of two
+      losses alone where they are too many for sums. It does not serve a mix without a Gaussian step whose Laplace steps
+      are so few that atoms dominate,
+    - `discretised`: any steps.
+
+    One step beside steps of two losses is evaluated on contours first. A mixture has the mixed curves of its
+    components, each by the same method.
     """
     if method not in METHODS:
         raise UnsupportedCombination("method", f"method {method!r}", "no engine has that name.", METHODS)
@@ -107,12 +110,14 @@ def plan(
         case Mixture():
             return _mixture(mechanism, method, neighbours, options)
         case Selected():
-            return selected_plan(
-                mechanism,
-                method,
-                lambda part: plan(part, method, neighbours, options),
-                lambda part: _attained_as_a_whole(part, neighbours, options),
+            in_lists = replace(options, long_lists=True)
+            planners = Planners(
+                partial(plan, method=method, neighbours=neighbours, options=in_lists),
+                partial(plan, method=method, neighbours=neighbours, options=options),
+                partial(_attained_as_a_whole, neighbours=neighbours, options=in_lists),
+                (method, neighbours, options),
             )
+            return selected_plan(mechanism, method, planners)
         case _:
             steps = steps_of(mechanism, neighbours)
             known = _composition(steps, mechanism.type, method, options)
@@ -286,7 +291,12 @@ def _above(steps: Steps, kind: str, method: str, options: EngineOptions, loose: 
     if method == "auto" and any(step.is_tabulated for step, _ in most):
         known = closed_forms.one_step(most[0][0]) if is_single(most) else _tabulated(most, loose)
         return [*plans, known]
-    return [*plans, engines.lattices(most, loose)]
+    known = engines.lattices(most, loose)
+    return [*plans, replace(known, build=partial(_guaranteed, known, most))]
+
+
+def _guaranteed(known: Plan, steps: Steps) -> TradeOffPair:
+    return contour_inversion.bounded_by_guarantees(known.curves, steps)
 
 
 def _between_theorems(below: Sequence[Plan], above: Sequence[Plan], steps: Steps) -> TradeOffPair:

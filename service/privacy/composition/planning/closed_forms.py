@@ -20,6 +20,7 @@ from service.privacy.mechanisms.abstract import AbstractStep, Steps
 from service.privacy.mechanisms.approximate_dp import ApproximateDp
 from service.privacy.mechanisms.batches.shifted_mixture import ShiftedMixtureStep
 from service.privacy.mechanisms.batches.shuffled_epochs import SumsOfEpochs
+from service.privacy.mechanisms.discrete.atomic_step import AtomicStep
 from service.privacy.mechanisms.exponential import Exponential
 from service.privacy.mechanisms.gaussian import Gaussian
 from service.privacy.mechanisms.gdp import Gdp
@@ -56,7 +57,7 @@ COSTS: Final[dict[type[AbstractStep], tuple[CostModel, Ceiling | None]]] = {
 def one_step(step: AbstractStep) -> Plan:
     """Return the plan of a single step, whose trade-off curve is exact."""
     build = partial(_one_step, step)
-    model, ceiling = COSTS.get(type(step), (cost.ONE_CURVE, None))
+    model, ceiling = COSTS.get(type(step), (cost.ATOMS if isinstance(step, AtomicStep) else cost.ONE_CURVE, None))
     if isinstance(step, StatedDivergences):
         model = model.scaled(step.records)
     if type(step) not in COSTS and len(dict.fromkeys(step.rounded(side) for side in (-1, 1))) > 1:

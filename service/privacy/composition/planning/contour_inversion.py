@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Final
+from typing import Final, Literal
 
 from service.privacy.composition.exact_sums.exact_runs import Responses, smoothed_curve
 from service.privacy.composition.inversion.loss_shape import has_distant_shifts, is_direct
@@ -22,7 +22,7 @@ from service.privacy.composition.planning.accuracy import (
 from service.privacy.composition.planning.options import EngineOptions
 from service.privacy.composition.planning.parts import Counted, contour_parts, shifts_beside
 from service.privacy.composition.planning.plan import Plan
-from service.privacy.composition.planning.sub_runs import with_sub_runs
+from service.privacy.composition.planning.sub_runs import with_guarantees, with_sub_runs
 from service.privacy.limit import WidthLimit
 from service.privacy.mechanisms.abstract import AtomsPart, Steps, TwoPointPart
 from service.privacy.trade_off.abstract import AbstractTradeOff
@@ -101,7 +101,7 @@ def _with_limit(
 ) -> TradeOffPair:
     pair = _on_contours(steps, roundings, options, lattices)
     if limit is WidthLimit.SMALL_LOSS:
-        pair = bounded_by_sub_runs(_below_advantages(pair, roundings[-1]), roundings[0])
+        pair = bounded_by_sub_runs(_below_advantages(pair, roundings[-1]), roundings[0], roundings[-1])
     return replace(pair, limit=limit)
 
 
@@ -214,7 +214,7 @@ def _inverted(
     inverted = _contour(parts, options.accuracy)
     if lattices is None:
         return inverted
-    return bounded_by_sub_runs(_with_second(inverted, roundings, options, lattices), roundings[0])
+    return bounded_by_sub_runs(_with_second(inverted, roundings, options, lattices), roundings[0], roundings[-1])
 
 
 def _contour(parts: tuple[Counted, ...], accuracy: Accuracy = DEFAULT_ACCURACY) -> TradeOffPair:
@@ -238,6 +238,8 @@ def _contour(parts: tuple[Counted, ...], accuracy: Accuracy = DEFAULT_ACCURACY) 
 def _with_second(
     inverted: TradeOffPair, roundings: tuple[Steps, ...], options: EngineOptions, lattices: Lattices
 ) -> TradeOffPair:
+    if options.long_lists:
+        return inverted
     options = options.no_finer_than(SECOND_ENGINE)
     tolerance = options.relative_tolerance
     direct = _closed_form_of(roundings)
@@ -294,21 +296,35 @@ def _note_of_second(first: str, second: str, tolerance: float) -> str:
     return f"{second}: also computed, because the result of {first} was wider than {tolerance:g}. Both enclosures hold."
 
 
-def bounded_by_sub_runs(whole: TradeOffPair, steps: Steps) -> TradeOffPair:
-    """Return the curves `whole` of a run, with lower bounds from sub-runs where enclosures are wide.
+def bounded_by_sub_runs(whole: TradeOffPair, steps: Steps, above: Steps | None = None) -> TradeOffPair:
+    """Return the curves `whole` of a run, with bounds from sub-runs where enclosures are wide.
 
-    A sub-run has some of the steps, and its own closed form or contour. No sub-run is easier to attack than the run.
+    A sub-run has some of the steps, and its own closed form or contour. No sub-run is easier to attack than the run,
+    and the guarantees of sub-runs add up. `steps` reveal no more than those of the run, and `above` no less; by default
+    both are equal.
     """
-    return with_sub_runs(whole, steps, _inexpensive_curves)
+    return with_sub_runs(bounded_by_guarantees(whole, steps if above is None else above), steps, _inexpensive_curves)
 
 
-def _inexpensive_curves(part: Steps) -> TradeOffPair | None:
+def bounded_by_guarantees(whole: TradeOffPair, steps: Steps) -> TradeOffPair:
+    """Return the curves `whole` of a run, with upper bounds from guarantees of sub-runs where enclosures are wide.
+
+    `steps` reveal no less than those of the run.
+    """
+    return with_guarantees(whole, steps, partial(_inexpensive_curves, side=1))
+
+
+def _inexpensive_curves(part: Steps, side: Literal[-1, 1] = -1) -> TradeOffPair | None:
+    """Return the curves of a sub-run in closed form or by contours, or None.
+
+    Parameters are rounded so that the sub-run reveals no more (`side` -1) or no less (`side` 1).
+    """
     if len(part) == 1 and part[0][1] == 1:
         return part[0][0].curves()
     summed = closed_forms.summed(part)
     if summed is not None:
         return summed.curves
-    part = tuple((step.rounded(-1), count) for step, count in part)  # roundings that reveal no more
+    part = tuple((step.rounded(side), count) for step, count in part)
     known = contour_parts(part)
     if known is None:
         return None

@@ -20,15 +20,19 @@ from service.privacy.composition.planning.options import DEFAULT_OPTIONS, Engine
 from service.privacy.composition.planning.parts import Counted, exponentials
 from service.privacy.mechanisms.abstract import (
     AbstractStep,
+    AtomsPart,
     LaplacePart,
     Steps,
     TwoPointPart,
 )
 from service.privacy.mechanisms.batches.batch_seen import BatchSeen
+from service.privacy.mechanisms.stated_divergences import DominatingPolygon, StatedDivergences
 from service.privacy.trade_off.atom_sums import PRODUCTS_PER_MICROSECOND, Kinds, products
 
 # Engine                         build  evaluate  per point, in microseconds
 ONE_CURVE: Final = CostModel(50, 250, 5, one_curve=True)
+ATOMS: Final = CostModel(2_000, 250, 5, one_curve=True, search_mu=12_000, limits_need_curve=True)
+"""One step with listed losses. Making the list takes up to 40 ms for steps with many losses."""
 SAMPLED_STEP: Final = CostModel(100, 600, 10)
 MIXTURE_STEP: Final = CostModel(1_000, 8_000, 40)
 STATED_CLASS: Final = CostModel(200, 3_000, 500)
@@ -38,14 +42,14 @@ SHUFFLED_STEP: Final = CostModel(2_000, 15_000, 4_000)
 TABLES: Final = CostModel(300_000, 500, 10)
 """Laws of the losses of shuffled reports, from tables."""
 SUMS_OF_EPOCHS: Final = CostModel(50_000, 250, 5)
-CONTOUR: Final = CostModel(1_000, 7_000, 45)
+CONTOUR: Final = CostModel(1_000, 7_000, 20)
 TWO_STEPS: Final = CostModel(3_000, 170_000, 5_000)
-LATTICES: Final = CostModel(6_000, 18_000, 80, search_mu=5_000_000)
+LATTICES: Final = CostModel(6_000, 18_000, 80, search_mu=1_000_000)
 """Points of mu deep in the tails need additional lattices (`search_mu`)."""
-LONGEST_SEARCH: Final = 7_000_000
+LONGEST_SEARCH: Final = 1_500_000
 """Largest cost of the search for mu, however long the run: the search ends with the allowance of work."""
 RECURSION: Final = CostModel(500, 1_000, 600, one_curve=True)
-SERIES: Final = CostModel(2_500, 300, 10)
+SERIES: Final = CostModel(2_500, 300, 4)
 SADDLEPOINT: Final = CostModel(9_000, 7_000, 120)
 SAMPLED_RUN: Final = CostModel(0, 500, 10)
 BALLS_OF_CLOSED_FORM: Final = CostModel(0, 2_000, 1_000, reuse=1)
@@ -107,6 +111,12 @@ FINER: Final = 4.0
 """Ratio of the cost of lattices for a tolerance below the default."""
 SHARE_OF_A_PART: Final = 1 / 10
 """Share of the cost that every further kind of step adds."""
+CLASS_ON_LATTICE: Final = 400_000
+"""Cost of the lattice law of a step with stated divergences, whose curve is computed in ball arithmetic."""
+LITTLE_NOISE, BESIDE_LITTLE_NOISE = 0.02, 450_000
+"""Noise of sampled steps below which contours are always wide, and the cost of the second engine for such a run."""
+OF_LISTED_LOSSES: Final = 4.0
+"""Ratio of the cost of saddle points of steps with listed losses to that of other steps."""
 LONGEST_RECURSION, MOST_TABLES, TABLE = 100, 4_000, 1_000
 """Maximal number of steps of a recursion; number and cost of tables of runs with several epsilons."""
 CHUNK, DRAWN_CHUNK = 2**18, 20_000
@@ -144,7 +154,7 @@ def response_sums(run: Responses) -> CostModel:
         losses = max(losses_of(half) for half in halves(run.answers))
         return CostModel(100, 2_000 + 2 * losses, 100 + 2.5 * losses, one_curve=True)
     width = math.ceil(run.deviation) if run.answers else 0
-    return CostModel(100, 1_500 + 4 * width, 50 + width / 10, one_curve=True)
+    return CostModel(100, 1_500 + 4 * width, 5 + width / 100, one_curve=True, search_mu=80_000)
 
 
 def laplace_sums(steps: int, loss: float) -> CostModel:
@@ -171,7 +181,11 @@ def contour(parts: tuple[Counted, ...], roundings: int, *, beside_lattices: bool
     if shape == "jumps":
         few = len(parts) == 1 and steps <= VERY_FEW
         longer = OF_VERY_FEW if few else min(max(LONGER / max(hits, LEAST_HITS), 1.0), MOST_TIMES_LONGER)
-    return CONTOUR.scaled(roundings * longer * math.sqrt(min(len(parts), MOST_PARTS)))
+    model = CONTOUR.scaled(roundings * longer * math.sqrt(min(len(parts), MOST_PARTS)))
+    jumps = [part.jump for part, _ in parts if part.decays and part.jump]
+    if beside_lattices and any(noise < LITTLE_NOISE for noise, _ in jumps):
+        return replace(model, evaluate=model.evaluate + BESIDE_LITTLE_NOISE)
+    return model
 
 
 def smoothed(different: int) -> CostModel:
@@ -179,7 +193,7 @@ def smoothed(different: int) -> CostModel:
 
     Contours have some 100,000 nodes.
     """
-    return CostModel(10_000, 300_000 + 3_000 * different, 300, one_curve=True)
+    return CostModel(10_000, 80_000 + 3_000 * different, 300, one_curve=True)
 
 
 def listed(losses: int) -> CostModel:
@@ -192,6 +206,8 @@ def lattices(steps: Steps, options: EngineOptions) -> CostModel:
     count = min(sum(count for _, count in steps), LONGEST)
     finer = FINER if options.relative_tolerance < DEFAULT_OPTIONS.relative_tolerance else 1.0
     model = LATTICES.scaled(finer * (1 + count / LONG) * (1 + SHARE_OF_A_PART * (len(steps) - 1)))
+    classes = sum(isinstance(step, DominatingPolygon | StatedDivergences) for step, _ in steps)
+    model = replace(model, build=model.build + CLASS_ON_LATTICE * classes)
     search = 0.0 if any(map(_reveals_all, (step for step, _ in steps))) else min(model.search_mu, LONGEST_SEARCH)
     return replace(model, search_mu=search)
 
@@ -238,7 +254,8 @@ def series(steps: Steps, _options: EngineOptions) -> CostModel:
 
 def saddlepoint(steps: Steps, _options: EngineOptions) -> CostModel:
     """Return the cost of expansions of the run's law at the saddle point of each threshold of the loss."""
-    return SADDLEPOINT.scaled(len(steps))
+    listed = sum(isinstance(step.part(), AtomsPart) for step, _ in steps)
+    return SADDLEPOINT.scaled(len(steps) + (OF_LISTED_LOSSES - 1) * listed)
 
 
 def monte_carlo(steps: Steps, options: EngineOptions) -> CostModel:

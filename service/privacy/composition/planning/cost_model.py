@@ -86,6 +86,8 @@ class CostModel:
         Cost of each further number of a request over the cost of the first, because contours and lattices are cached.
     search_mu : float
         Cost of the mu of Gaussian DP in addition to a list of points.
+    limits_need_curve : bool
+        Whether even the extreme likelihood ratios are known only after the curve is made.
     """
 
     build: float
@@ -94,6 +96,7 @@ class CostModel:
     one_curve: bool = False
     reuse: float = 1 / 4
     search_mu: float = 0.0
+    limits_need_curve: bool = False
 
     def readings(self, *, both: bool = False) -> ReadingCosts:
         """Return the costs of single numbers of one direction, or with `both` of the worse of both directions."""
@@ -137,6 +140,7 @@ class Ceiling:
     directed: ReadingCosts
     worst: ReadingCosts
     reuse: ClassVar[float] = 1.0
+    limits_need_curve: ClassVar[bool] = False
 
     @property
     def one_curve(self) -> bool:
@@ -157,6 +161,7 @@ def summed(models: Sequence[CostModel]) -> CostModel:
         all(model.one_curve for model in models),
         max(model.reuse for model in models),
         math.fsum(model.search_mu for model in models),
+        any(model.limits_need_curve for model in models),
     )
 
 

@@ -11,6 +11,7 @@ from functools import partial
 from typing import Final
 
 from service.privacy.composition.planning import cost
+from service.privacy.composition.planning.contour_inversion import bounded_by_guarantees
 from service.privacy.composition.planning.cost_model import CostModel
 from service.privacy.composition.planning.options import EngineOptions
 from service.privacy.composition.planning.parts import several_exponentials
@@ -121,4 +122,4 @@ def _approximation(method: str, steps: Steps, options: EngineOptions) -> TradeOf
 def _adaptive_exponential(steps: Steps, options: EngineOptions) -> TradeOffPair:
     from service.privacy.composition.adaptive_exponential.engine import adaptive_exponential_pair
 
-    return adaptive_exponential_pair(steps, options)
+    return bounded_by_guarantees(adaptive_exponential_pair(steps, options), steps)

@@ -24,11 +24,13 @@ class EngineOptions:
     """Decimal digits of `ground_truth`, 15 to 50."""
     relative_tolerance: float = DEFAULT_TOLERANCE
     """Relative width that `contour` and `discretised` aim at; `auto` adds another engine above this width."""
+    long_lists: bool = False
+    """Whether all numbers are read in long lists, for which a second engine would take minutes. Not set by requests."""
 
     @property
     def accuracy(self) -> Accuracy:
         """Relative widths of enclosures that the engines aim at for the requested `relative_tolerance`."""
-        return Accuracy(self.relative_tolerance)
+        return Accuracy(self.relative_tolerance, long_lists=self.long_lists)
 
     def no_finer_than(self, width: float) -> EngineOptions:
         """Return the options with a relative tolerance of at least `width`."""

@@ -2,24 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final, final
 
 from service.privacy.composition.planning.cost_model import LIST_EVALUATIONS, CostModel, summed
-from service.privacy.composition.planning.plan import Plan
+from service.privacy.composition.planning.plan import CLOSED_FORM, Plan
 from service.privacy.errors import UnsupportedCombination
 from service.privacy.mechanisms.abstract import AbstractMechanism
+from service.privacy.mechanisms.repeated import Repeated
 from service.privacy.mechanisms.selected import Selected
+from service.privacy.numerics.work import compute_once
 from service.privacy.trade_off.pair import TradeOffPair
+
+if TYPE_CHECKING:
+    from service.privacy.trade_off.selection.pair import TrialCurves
 
 METHODS: Final = ("auto", "closed_form", "contour", "discretised")
 """Methods whose answers about one trial are bounds."""
 ENGINES: Final = ("closed_form", "contour", "discretised")
 """Engines of compositions that may bound a fixed number of trials."""
-POINTS: Final = 1_500
-"""Number of points, and of thresholds, of the curve of one trial in each direction."""
-HULL, NUMBER, POINT = 60_000, 800, 3
+MANY: Final = 1_000
+"""Number of trials whose composition shows whether compositions have closed forms."""
+POINT_OF_MANY: Final = 5
+"""Largest cost of a point of such a composition, in microseconds."""
+POINTS: Final = 750
+"""Number of points, and of thresholds, of the curve of one trial in each direction, on average."""
+HULL, NUMBER, POINT = 5_000, 800, 3
 """Cost of the hulls and attacks of both directions, of a number, and of a point, in microseconds."""
 SOURCE: Final = "the best of K runs: E_Q h(l) with T of one run (upper), three zones of scores (lower)"
 NOTE: Final = "selection: the bounds hold for every score. They read the whole trade-off curve of one trial."
@@ -35,47 +45,82 @@ Attacked = Callable[[AbstractMechanism], tuple[Plan, ...] | None]
 """Function that returns plans of attacks on a mechanism, each on one choice; None if one choice attains its curves."""
 
 
-def selected_plan(mechanism: Selected, method: str, planned: Planned, attacked: Attacked) -> Plan:
-    """Return the plan of a selection.
+@final
+@dataclass(frozen=True)
+class Planners:
+    """Functions that plan a trial, compositions of trials, and attacks on a trial, with the options of a request.
 
-    `planned` returns plans of the trial and of the composition by `method`, and `attacked` those of attacks on a trial.
+    Attributes
+    ----------
+    trial, composed : callable
+        Plans of a mechanism whose numbers are evaluated in long lists, or one by one.
+    attacks : callable
+        Plans of attacks.
+    key : hashable
+        The options. Equal trials with equal keys share their curves within a request.
+    """
+
+    trial: Planned
+    composed: Planned
+    attacks: Attacked
+    key: Hashable
+
+
+def selected_plan(mechanism: Selected, method: str, planners: Planners) -> Plan:
+    """Return the plan of a selection by `method`.
+
     A score orders the outcomes of one mechanism on one pair of data sets, so that the lower bound reads one attack.
     """
     if mechanism.equivalent is not None:
-        return planned(mechanism.equivalent)
+        return planners.composed(mechanism.equivalent)
     if method not in METHODS:
         reason = "two theorems enclose the worst case of a selection, and an estimate of one trial is not a bound."
         raise UnsupportedCombination("method", f"{method} for selected", reason, METHODS)
-    one = planned(mechanism.mechanism)
-    composed = None if mechanism.composed is None else _composed(mechanism.composed, planned)
+    one = planners.trial(mechanism.mechanism)
+    composed = _composed(mechanism, planners) if mechanism.trials.fixed is not None else None
     model = one.cost
     lists = 2 * (2 * LIST_EVALUATIONS * model.evaluate + 2 * POINTS * model.per_point)
-    own = CostModel(model.build + lists + HULL, NUMBER, POINT, one_curve=model.one_curve)
-    below = attacked(mechanism.mechanism)
+    own = CostModel(model.build + lists + HULL, NUMBER, POINT, one_curve=model.one_curve, limits_need_curve=True)
+    below = planners.attacks(mechanism.mechanism)
     others = [*(() if composed is None else (composed,)), *(below or ())]
-    return Plan(
-        one.engine, summed([own, *(each.cost for each in others)]), partial(_selected, mechanism, one, composed, below)
-    )
+    trials = partial(_trials, one, below, (mechanism.mechanism, planners.key))
+    cost = summed([own, *(each.cost for each in others)])
+    return Plan(one.engine, cost, partial(_selected, mechanism, one, composed, trials, planners))
 
 
-def _composed(mechanism: AbstractMechanism, planned: Planned) -> Plan | None:
-    """Return the plan of the composition of all trials, or None if no fast engine composes them."""
+def _composed(mechanism: Selected, planners: Planners) -> Plan | None:
+    """Return the plan of the composition of all trials of a fixed number, or None if no fast engine composes them."""
     try:
-        found = planned(mechanism)
+        whole = mechanism.composed
+        found = None if whole is None else planners.composed(whole)
     except UnsupportedCombination:
         return None
-    return found if found.engine in ENGINES else None
+    return found if found is not None and found.engine in ENGINES else None
 
 
-def _selected(mechanism: Selected, one: Plan, composed: Plan | None, below: tuple[Plan, ...] | None) -> TradeOffPair:
+def _trials(one: Plan, below: tuple[Plan, ...] | None, key: Hashable) -> TrialCurves:
+    """Return the curves of one trial, which all selections of the trial in a request share."""
+    from service.privacy.trade_off.selection.pair import TrialCurves
+
+    def made() -> TrialCurves:
+        pair = one.curves
+        return TrialCurves(pair, (pair,) if below is None else tuple(each.curves for each in below))
+
+    return compute_once(("trials of a selection", key), made)
+
+
+def _selected(
+    mechanism: Selected, one: Plan, composed: Plan | None, trials: Callable[[], TrialCurves], planners: Planners
+) -> TradeOffPair:
     from service.privacy.trade_off.selection.pair import selected_curve
 
-    pair = one.curves
+    known = trials()
+    pair = known.pair
     if pair.add.largest_log_ratio.upper == 0 and pair.add.singular_power.upper == 0:
         return pair  # a trial reveals nothing
     whole = None if composed is None else _curves(composed)
-    attacks = (pair,) if below is None else tuple(each.curves for each in below)
-    add = selected_curve(pair, mechanism.trials.counts(), attacks, whole)
+    several = _in_closed_form(mechanism, one, planners) if whole is None else partial(_always, whole)
+    add = selected_curve(known, mechanism.trials.counts(), several)
     sentences = (BRACKET, *(() if whole is None else (OR_COMPOSED,)), pair.bracket)
     sources = (SOURCE, *pair.source.split("; "), *(() if whole is None else whole.source.split("; ")))
     return TradeOffPair(
@@ -85,6 +130,27 @@ def _selected(mechanism: Selected, one: Plan, composed: Plan | None, below: tupl
         (*pair.notes, NOTE),
         bracket=" ".join(dict.fromkeys(each for each in sentences if each)),
     )
+
+
+def _in_closed_form(mechanism: Selected, one: Plan, planners: Planners) -> Callable[[int], TradeOffPair] | None:
+    """Return a function of n that gives the curves of n composed trials, if their number is random and it is fast."""
+
+    def composed(count: int) -> Plan:
+        return planners.composed(Repeated(mechanism=mechanism.mechanism, steps=count))
+
+    if mechanism.trials.fixed is not None or one.engine != CLOSED_FORM:
+        return None
+    try:
+        plans = [composed(2), composed(MANY)]
+    except UnsupportedCombination:
+        return None
+    if any(plan.engine != CLOSED_FORM or plan.cost.per_point > POINT_OF_MANY for plan in plans):
+        return None
+    return lambda count: composed(count).curves
+
+
+def _always(known: TradeOffPair, _: int) -> TradeOffPair:
+    return known
 
 
 def _curves(composed: Plan) -> TradeOffPair | None:

@@ -159,7 +159,10 @@ class TruncatedSampledChiSquare(TruncatedTrapezoid):
 
     @cached_property
     def least_everywhere(self) -> FloatArray:
-        """Minimum of `log_least` over the nodes with weight, shape (strips, 1)."""
+        """Minimum of `log_least` over the nodes that are kept, shape (strips, 1): ln of a bound of |w(s - iq)/w(s)|.
+
+        w is the likelihood ratio of a step.
+        """
         return self.log_least[..., : self.grid.kept].min(axis=-1)
 
     @cached_property

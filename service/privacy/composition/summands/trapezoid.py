@@ -49,10 +49,11 @@ FEW_STEPS = 100
 FEW_SAMPLED = 5.0
 """Expected number of steps that use the record below which a transform of many steps also falls slowly."""
 
-_LONG_SHARE, _LONG_TURN = 3.0, 1000.0
-"""`highest_turn` of rare runs that are evaluated together: a share of the height, and its limit.
+_LONG_SHARE, _LONG_TURN = 2.5, 1000.0
+"""`highest_turn` of rare runs that are evaluated together: a multiple of the height of a normal law, and its limit.
 
-Such runs have long contours instead of deformed ones, and the cores of their laws are wider than about normal.
+Such runs have long contours instead of deformed ones, and the cores of their laws are wider than about normal. A core
+of many steps falls within this height; for few steps the height of `falls` counts, too.
 """
 
 
@@ -440,7 +441,10 @@ class NormalTrapezoid(TruncatedTrapezoid):
 
     @property
     def real(self) -> NormalTrapezoid:
-        """Law of these separate runs on fewer nodes, which suffice at real tilts but not on contours."""
+        """Law of the same runs on fewer nodes, which suffice at real tilts but not on contours.
+
+        The object may hold several runs that are not composed with each other.
+        """
         return self
 
     @property
@@ -549,8 +553,10 @@ def highest_turn(
     many = np.minimum(np.where(rare, 1.35, 0.9) * highest, np.where(rare, 180.0, 120.0))
     end = np.exp(np.minimum(falls, 20.0))
     few = np.minimum(0.9 * np.maximum(highest, end), 300.0)
-    turn = np.where(np.asarray(total) >= FEW_STEPS, many, few)
-    long = np.minimum(np.maximum(_LONG_SHARE * highest, end), _LONG_TURN)
+    has_many = np.asarray(total) >= FEW_STEPS
+    turn = np.where(has_many, many, few)
+    core = _LONG_SHARE * highest
+    long = np.minimum(np.where(has_many, core, np.maximum(core, end)), _LONG_TURN)
     return np.where(rare & separate, long, turn)
 
 

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Final, final
+from typing import Final, final
 
 from typing_extensions import override
 
-from service.privacy.mechanisms.abstract import AbstractStep, Part
+from service.privacy.mechanisms.abstract import AbstractStep, DescribedStep
 from service.privacy.mechanisms.caveats import MechanismHazard, Premise
 from service.privacy.mechanisms.discrete.atomic_step import CopiesStep, SometimesReported
 from service.privacy.mechanisms.neighbours import ONE_REPLACED, REPLACE, Neighbours
 from service.privacy.mechanisms.pure_dp import PureDp
-from service.privacy.trade_off.pair import TradeOffPair
-
-if TYPE_CHECKING:
-    from service.privacy.losses.law import LossLaw
 
 REPORTS_ARE_LOCAL: Final = Premise(
     "reports_are_local",
@@ -33,7 +29,7 @@ MOST_REPORTS: Final = 10_000
 """Largest number of reports of one person that are composed."""
 
 
-class LocalStep(AbstractStep):
+class LocalStep(DescribedStep):
     """Step in which a person reports one record, under `replace_one`.
 
     Notes
@@ -45,6 +41,7 @@ class LocalStep(AbstractStep):
     """
 
     __slots__ = ()
+    default_neighbours = ONE_REPLACED
 
     @abstractmethod
     def report(self) -> AbstractStep:
@@ -83,18 +80,3 @@ class LocalStep(AbstractStep):
             return None
         sampled = SometimesReported(step=step, rate=float(rate))
         return sampled if neighbours.records == 1 else CopiesStep(step=sampled, count=neighbours.records)
-
-    @final
-    @override
-    def curves(self) -> TradeOffPair:
-        return self.under(ONE_REPLACED).curves()
-
-    @final
-    @override
-    def part(self) -> Part | None:
-        return self.under(ONE_REPLACED).part()
-
-    @final
-    @override
-    def loss_law(self) -> LossLaw:
-        return self.under(ONE_REPLACED).loss_law()

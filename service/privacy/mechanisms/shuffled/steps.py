@@ -77,7 +77,9 @@ class ShuffledStep(ResolvedStep):
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnyShuffled(ShuffledStep):
-    """Shuffled reports of any eps0-DP randomiser, by the pair of clones, or of k-ary response, by the blanket.
+    """Shuffled reports of any eps0-DP randomiser or of k-ary response, by a pair that dominates every data set.
+
+    `pairs.py` has both pairs: that of clones for any randomiser, and that of the privacy blanket for k-ary response.
 
     Attributes
     ----------

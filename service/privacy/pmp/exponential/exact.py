@@ -4,7 +4,8 @@ A subset is D = A + B, with A from the first n points and B from the last. Let t
 a_w = exp(sum over A of theta_w), b_w = exp(sum over B of theta_w), and Z = sum over v of a_v b_v. The sum of p(w|D) =
 a_w b_w/Z over all B of one size is a_w sum_B b_w/Z. These sums are matrix products, without an exponential per subset.
 If products would underflow, the sums run in log space. All sums have positive terms, also the sums over subsets without
-a given point. Source: Lowy et al. 2023, Proposition 9, in both directions.
+a given point. Source: Lowy et al. 2023, Proposition 9, in both directions. PMP is practical membership privacy: the
+attacker does not know which records were drawn.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""PMP parameter of the exponential mechanism on one population, by the method that its size allows."""
+"""PMP parameter of the exponential mechanism on one population, by the method that its size allows.
+
+PMP is practical membership privacy: the attacker does not know which records were drawn.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ Method = Literal["enumeration", "sampling", "swap_bound"]
 @final
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """Options of a statistical PMP parameter.
+    """Options of a statistical parameter of practical membership privacy (PMP).
 
     Attributes
     ----------
@@ -47,6 +50,8 @@ class Sampling:
 @dataclass(frozen=True, slots=True)
 class ExponentialPmp:
     """PMP parameter of an exponential mechanism, with what attains it or its upper bound.
+
+    PMP is practical membership privacy: the attacker does not know which records were drawn.
 
     Attributes
     ----------
@@ -143,7 +148,8 @@ def _at(upper: FloatArray, lower: FloatArray, epsilon: Enclosure, method: Method
     """Return the PMP parameter `epsilon` with the object and point that attain the bound.
 
     `upper` and -`lower` bound the log ratio of the probabilities with and without a point, shape (objects, points). The
-    result has the indices where the larger of both is largest, and the `method`.
+    result has the indices where the larger of both is largest, and the `method`. PMP is practical membership privacy:
+    the attacker does not know which records were drawn.
     """
     largest = np.maximum(upper, -lower)
     place = np.unravel_index(int(largest.argmax()), largest.shape)

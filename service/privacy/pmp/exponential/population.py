@@ -42,7 +42,8 @@ class Population:
     """Logits theta_wi of the objects w at the 2n points i of a parent set, for the exponential mechanism.
 
     The mechanism draws w from the data D with the probability p(w|D), proportional to the exponential of the sum of
-    theta_wi over the points i of D. The logits of the nearest object are subtracted, and cancel in p(w|D).
+    theta_wi over the points i of D. The logits of the nearest object are subtracted, and cancel in p(w|D). The parent
+    set is the population from which the data are drawn.
 
     Attributes
     ----------

@@ -2,7 +2,8 @@
 
 By the inequality of the means, Z = sum_v exp(L_v) >= prod (exp(L_v)/lambda_v)^lambda_v. So p(w|D) is at most the
 product over D of exp(theta_wi - sum lambda_v theta_vi), divided by e^H(lambda). Symmetric polynomials allow exact draws
-of n-subsets from this product weight. A draw is accepted with the probability p(w|D) over its bound.
+of n-subsets from this product weight. A draw is accepted with the probability p(w|D) over its bound. PMP is practical
+membership privacy: the attacker does not know which records were drawn.
 
 For an accepted D and a point x, consider the n exchanges of x with a partner. Given D or its exchanged subset, the
 probability that x is in the subset is averaged over the partners. The mean of this average is P(x in D | w), whose odds

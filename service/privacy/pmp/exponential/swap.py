@@ -4,7 +4,7 @@ Replacing x by b changes ln p(w|D) by theta_wb - theta_wx - ln E exp(theta_vb - 
 is at least minus s(x, b) = max over v of (theta_wx - theta_vx) - (theta_wb - theta_vb). A subset with x has n partners
 b outside it, and each subset without x results from n subsets with x. So P(w | x not in D) is at least P(w | x in D)
 times the smallest mean of e^-s(x, b) over n points b, the n points with the largest s. The other direction uses s(b,
-x).
+x). PMP is practical membership privacy: the attacker does not know which records were drawn.
 """
 
 from __future__ import annotations

@@ -34,6 +34,8 @@ ComplexArray = NDArray[np.complex128]
 def half_line_exposure(values: FloatArray, size: int, point: int, error: float, delta: float) -> float | None:
     """Compute the largest ln((P(S) - delta)/Q(S)) over half-lines S and both orders of P and Q.
 
+    PMP is practical membership privacy: the attacker does not know which records were drawn.
+
     Parameters
     ----------
     values : array, shape (N,)
@@ -89,7 +91,8 @@ def _exposures(with_point: Ends, without: Ends, delta: float) -> FloatArray:
     """Return the best lower bound of the PMP parameter at `delta` for each threshold, at least 0.
 
     `with_point` and `without` have bounds of the mass above each threshold, under the laws with and without the point.
-    The sets are half-lines on both sides of a threshold, for both orders of the laws.
+    The sets are half-lines on both sides of a threshold, for both orders of the laws. PMP is practical membership
+    privacy: the attacker does not know which records were drawn.
     """
     found = np.zeros_like(with_point[0])
     for one, other in ((with_point, without), (without, with_point)):

@@ -4,7 +4,8 @@ Let P, Q be the two mixtures of a point (data with the point, data without it), 
 outcomes the parameter is at least ln((P(S) - delta)/Q(S)). Projection on a direction is post-processing, so sets on a
 line suffice for a bound. With few subsets the mixtures are enumerated, and the best set is S = {P > e^epsilon Q}, which
 is bounded by changes of sign. With more subsets S is a half-line. Its probabilities come from characteristic functions,
-or, for very many points, from exponential moments of sums drawn with replacement (Hoeffding 1963, Theorem 4).
+or, for very many points, from exponential moments of sums drawn with replacement (Hoeffding 1963, Theorem 4). PMP is
+practical membership privacy: the attacker does not know which records were drawn.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ MOMENTS, THRESHOLDS = 96, 200
 @final
 @dataclass(frozen=True, slots=True)
 class ExposureLowerBound:
-    """Lower bound of the PMP parameter of a Gaussian mechanism.
+    """Lower bound of the parameter of practical membership privacy (PMP) of a Gaussian mechanism.
 
     Attributes
     ----------
@@ -66,7 +67,7 @@ class ExposureLowerBound:
 
 
 def exposure_lower_bound(points: QueryPoints, size: int, bound: ExposureUpperBound, delta: float) -> ExposureLowerBound:
-    """Compute a lower bound of the PMP parameter of a Gaussian mechanism, in nats.
+    """Compute a lower bound of the parameter of practical membership privacy (PMP) of a Gaussian mechanism, in nats.
 
     Parameters
     ----------
@@ -172,6 +173,7 @@ class _LineOptimum:
         The true maximum is at most `high`. P and Q are the densities of two mixtures on the line. The set S = {ln P/Q >
         level} gives a bound above the level exactly if the best bound is above the level (Dinkelbach). The levels
         alternate between the best bound so far, which converges quadratically, and the middle of the remaining bracket.
+        PMP is practical membership privacy: the attacker does not know which records were drawn.
         """
         for turn in range(MOST_ROUNDS):
             if not low < high * (1 - CLOSE):
@@ -279,7 +281,8 @@ def _log_cdf(at: FloatArray, error: float) -> tuple[FloatArray, FloatArray]:
 def _half_line_bound(line: _Line, exposed: int, delta: float) -> float:
     """Return a lower bound of the PMP parameter from half-lines S = {y > t} of outcomes, at least 0.
 
-    The point x with the index `exposed` lies on the side of large y. The parameter is that for `delta`.
+    The point x with the index `exposed` lies on the side of large y. The parameter is that for `delta`. PMP is
+    practical membership privacy: the attacker does not know which records were drawn.
 
     P and Q are the laws of the noisy sum of n points with and without x. Let m be the mean over the other points x'.
     For all s > 0, P(S) >= 1 - exp(s (t - x)) m(exp(-s x'))^(n - 1) e^(s^2/2) and Q(S) <= exp(-s t) m(exp(s x'))^n

@@ -63,7 +63,7 @@ class GaussianRelease:
 @final
 @dataclass(frozen=True, slots=True)
 class GaussianPmp:
-    """PMP parameter of a Gaussian mechanism and the sources of its bounds.
+    """Parameter of practical membership privacy (PMP) of a Gaussian mechanism and the sources of its bounds.
 
     Attributes
     ----------
@@ -131,7 +131,7 @@ def worst_case_epsilon(release: GaussianRelease, delta: float) -> Enclosure:
 
 
 def gaussian_pmp(points: FloatArray, release: GaussianRelease, delta: float) -> GaussianPmp:
-    """Compute the PMP parameter for data drawn uniformly from the points.
+    """Compute the parameter of practical membership privacy (PMP) for data drawn uniformly from the points.
 
     Parameters
     ----------
@@ -167,6 +167,8 @@ def gaussian_pmp(points: FloatArray, release: GaussianRelease, delta: float) -> 
 def success_bound(epsilon: float, delta: float, prior: float) -> float:
     """Return the largest average probability to infer membership correctly under (epsilon, delta)-PMP, rounded up.
 
+    PMP is practical membership privacy: the attacker does not know which records were drawn.
+
     Parameters
     ----------
     epsilon : float
@@ -193,9 +195,10 @@ def success_bound(epsilon: float, delta: float, prior: float) -> float:
 def _without_delta(points: QueryPoints, data_size: int) -> Enclosure:
     """Return the PMP parameter for delta = 0: infinite, or in [0, infinity] if outermost points may hide each other.
 
-    For delta = 0 an outermost point is exposed unless copies of it hide whether it is in the data. Hiding needs, for n
-    = `data_size`, n + 1 copies of the outermost points on both sides, so at least 2 n + 2 points. The rounding of
-    clipped points may create or separate copies.
+    For delta = 0 the output reveals whether an outermost point is in the data, unless copies hide it. Hiding needs,
+    for n = `data_size`, n + 1 copies of the outermost points on both sides, so at least 2 n + 2 points. The rounding of
+    clipped points may create or separate copies. PMP is practical membership privacy: the attacker does not know which
+    records were drawn.
     """
     differ = float(points.radii.max()) > 4 * points.centring_error
     distinct = points.moved == 0 and len(np.unique(points.positions, axis=0)) == points.count

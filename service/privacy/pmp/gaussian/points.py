@@ -50,7 +50,7 @@ class QueryPoints:
 
     @property
     def count(self) -> int:
-        """Number N of points of the parent set."""
+        """Number N of points of the parent set (population of which the data are a part)."""
         return len(self.positions)
 
     @property
@@ -60,7 +60,7 @@ class QueryPoints:
 
     @property
     def coincide(self) -> bool:
-        """Whether all points of the parent set are equal."""
+        """Whether all points of the parent set (population of which the data are a part) are equal."""
         return bool((self.positions == self.positions[0]).all())
 
     def ratios(self, point: int) -> FloatArray:

@@ -1,5 +1,7 @@
 """Upper bound of the PMP parameter of the Gaussian mechanism: Lowy et al. 2023, Proposition 12.
 
+PMP is practical membership privacy: the attacker does not know which records were drawn.
+
 Let delta(epsilon; r) be the privacy profile of the Gaussian mechanism for two data sets at a distance of r standard
 deviations. For a sum or mean query, the two mixtures of a point x (data with x, data without x) are (epsilon,
 delta)-close if
@@ -43,7 +45,7 @@ CONVERGED = 1e-14
 @final
 @dataclass(frozen=True, slots=True)
 class ExposureUpperBound:
-    """Upper bound of the PMP parameter by Proposition 12, over all points.
+    """Upper bound of the parameter of practical membership privacy (PMP) by Proposition 12, over all points.
 
     Attributes
     ----------
@@ -59,6 +61,9 @@ class ExposureUpperBound:
 
 def exposure_upper_bound(points: QueryPoints, delta: float) -> ExposureUpperBound:
     """Compute an upper bound of the PMP parameter of a Gaussian mechanism by Proposition 12.
+
+    PMP is practical membership privacy: the attacker does not know which records were drawn. The parent set is the
+    population from which the data are drawn.
 
     Parameters
     ----------

@@ -88,11 +88,6 @@ class ChiSquareTradeOff(AbstractTradeOff):
 
     @property
     @override
-    def smallest_log_ratio(self) -> Enclosure:
-        return self._ratio.at_zero if self._ratio.increasing else Enclosure.point(-math.inf)
-
-    @property
-    @override
     def global_gdp_mu(self) -> Enclosure:
         return self._mu
 

@@ -150,8 +150,7 @@ class ReversedLogRatio(AbstractLogRatio):
     def __init__(self, ratio: AbstractLogRatio) -> None:
         self.ratio = ratio
         self.increasing = not ratio.increasing
-        at_zero = ratio.at_zero
-        self.at_zero = Enclosure(-at_zero.upper, -at_zero.lower, at_zero.evidence)
+        self.at_zero = -ratio.at_zero
 
     @override
     def at(self, t: FloatArray) -> Ends:

@@ -1,4 +1,7 @@
-"""Large-dimension limit of the GLRT curves: tests with one threshold between normal laws of unequal variance."""
+"""Large-dimension limit of the GLRT curves: tests with one threshold between normal laws of unequal variance.
+
+The adversary of the generalised likelihood ratio test (GLRT) does not know the direction of the record's answer.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +23,8 @@ LARGEST_EPSILON = 1e6
 @final
 class UnequalNormalsTradeOff(AbstractTradeOff):
     """Approximate curve R(x) = Q((Q^-1(x) - m)/rho), or its inverse function R'(x) = Q(rho Q^-1(x) - m).
+
+    The adversary of the generalised likelihood ratio test (GLRT) does not know the direction of the record's answer.
 
     Notes
     -----
@@ -59,11 +64,6 @@ class UnequalNormalsTradeOff(AbstractTradeOff):
     @override
     def largest_log_ratio(self) -> Enclosure:
         return _approximately(-self._least if self._inverse else math.inf)
-
-    @property
-    @override
-    def smallest_log_ratio(self) -> Enclosure:
-        return _approximately(-math.inf if self._inverse else self._least)
 
     @property
     @override

@@ -48,11 +48,6 @@ class Bracketed(AbstractTradeOff):
 
     @property
     @override
-    def smallest_log_ratio(self) -> Enclosure:
-        return self._between(self.dominating.smallest_log_ratio, self.attained.smallest_log_ratio)
-
-    @property
-    @override
     def singular_power(self) -> Enclosure:
         return self._between(self.attained.singular_power, self.dominating.singular_power)
 

@@ -13,7 +13,7 @@ from service.privacy.errors import NumericalFailure
 from service.privacy.numerics.arrays import BoolArray, FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
-from service.privacy.trade_off.combinators.extremes import larger, largest, smallest
+from service.privacy.trade_off.combinators.extremes import larger, largest
 from service.privacy.trade_off.enclosed.logs import log, log_down, log_ends, log_up, logged, placed
 
 HALVINGS = 60
@@ -84,11 +84,6 @@ class Symmetrised(AbstractTradeOff):
     @override
     def largest_log_ratio(self) -> Enclosure:
         return largest(self.first.largest_log_ratio, self.second.largest_log_ratio)
-
-    @property
-    @override
-    def smallest_log_ratio(self) -> Enclosure:
-        return smallest(self.first.smallest_log_ratio, self.second.smallest_log_ratio)
 
     @property
     @override

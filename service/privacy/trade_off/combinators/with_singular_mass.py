@@ -128,11 +128,6 @@ class WithSingularMass(AbstractTradeOff):
 
     @property
     @override
-    def smallest_log_ratio(self) -> Enclosure:
-        return Enclosure.point(-math.inf) if self._has_mass else self.curve.smallest_log_ratio
-
-    @property
-    @override
     def singular_power(self) -> Enclosure:
         inner, mass = self.curve.singular_power, self.mass.mass
         if inner.upper == 0:

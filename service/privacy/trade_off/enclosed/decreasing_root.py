@@ -146,7 +146,7 @@ def increasing_root(
         The root.
     """
     mirrored = decreasing_root(lambda points: function(-points), level, -high, -low, evidence)
-    return Enclosure(-mirrored.upper, -mirrored.lower, mirrored.evidence)
+    return -mirrored
 
 
 def _noise(points: FloatArray, values: FloatArray, spread: float, index: int) -> float:

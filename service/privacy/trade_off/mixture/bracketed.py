@@ -91,12 +91,6 @@ class BracketedMixture(AbstractTradeOff):
 
     @property
     @override
-    def smallest_log_ratio(self) -> Enclosure:
-        most = min(part.curve.smallest_log_ratio.upper for part in self._below)
-        return Enclosure(min(part.curve.smallest_log_ratio.lower for part in self._above), most, self.evidence)
-
-    @property
-    @override
     def singular_power(self) -> Enclosure:
         low = sum((part.below * Fraction(part.curve.singular_power.lower) for part in self._below), Fraction(0))
         high = sum((part.above * Fraction(part.curve.singular_power.upper) for part in self._above), Fraction(0))

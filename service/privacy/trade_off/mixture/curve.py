@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Final, final
 
 import numpy as np
@@ -19,7 +19,9 @@ from service.privacy.numerics.work import is_spent
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 from service.privacy.trade_off.combinators.bracketed import map_bracket
 from service.privacy.trade_off.combinators.data_processing_bound import DataProcessingBound
+from service.privacy.trade_off.combinators.extremes import largest
 from service.privacy.trade_off.combinators.intersected import MOST_PLACES, Intersected
+from service.privacy.trade_off.combinators.sum_of_guarantees import SumOfGuarantees
 from service.privacy.trade_off.combinators.symmetrised import Symmetrised
 from service.privacy.trade_off.enclosed.decreasing_root import decreasing_root
 from service.privacy.trade_off.enclosed.logs import log, log_down, log_ends
@@ -107,12 +109,7 @@ class MixtureTradeOff(AbstractTradeOff):
     @property
     @override
     def largest_log_ratio(self) -> Enclosure:
-        return _extreme([curve.largest_log_ratio for _, curve in self.parts], max)
-
-    @property
-    @override
-    def smallest_log_ratio(self) -> Enclosure:
-        return _extreme([curve.smallest_log_ratio for _, curve in self.parts], min)
+        return reduce(largest, (curve.largest_log_ratio for _, curve in self.parts))
 
     @property
     @override
@@ -253,16 +250,11 @@ def _first_engine(curve: AbstractTradeOff) -> AbstractTradeOff:
 
     These are too expensive for a search.
     """
-    if isinstance(curve, DataProcessingBound):
+    if isinstance(curve, DataProcessingBound | SumOfGuarantees):
         return _first_engine(curve.curve)
     if isinstance(curve, Symmetrised):
         return Symmetrised(_first_engine(curve.first), _first_engine(curve.second))
     return curve.curve if isinstance(curve, Intersected) else curve
-
-
-def _extreme(ratios: Sequence[Enclosure], pick: Callable[[Sequence[float]], float]) -> Enclosure:
-    evidence = Evidence.weakest(*(ratio.evidence for ratio in ratios))
-    return Enclosure(pick([ratio.lower for ratio in ratios]), pick([ratio.upper for ratio in ratios]), evidence)
 
 
 def _mean(parts: Sequence[tuple[Fraction, AbstractTradeOff]], reading: Callable[[AbstractTradeOff], float]) -> Fraction:

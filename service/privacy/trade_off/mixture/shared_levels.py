@@ -71,9 +71,8 @@ class _Found:
     def copy(self) -> _Found:
         return _Found(self.power.copy(), self.error.copy(), self.slope.copy())
 
-    def wide(self, at: IndexArray, *, with_error: bool) -> BoolArray:
-        wide = self._gap(self.power[:, at]) > GOOD
-        return wide | (self._gap(self.error[:, at]) > GOOD) if with_error else wide
+    def wide(self, at: IndexArray) -> BoolArray:
+        return (self._gap(self.power[:, at]) > GOOD) | (self._gap(self.error[:, at]) > GOOD)
 
     @staticmethod
     def _gap(ends: FloatArray) -> FloatArray:
@@ -151,18 +150,15 @@ class SharedLevels:
         error, power = (EnclosureArray.from_logs(np.minimum(*ends), ends[1]) for ends in (read.error, read.power))
         return CurvePoints(error, power, EnclosureArray(*read.slope))
 
-    def read(self, alpha: FloatArray, *, with_error: bool = True) -> LogPoints:
-        """Return bounds of the logarithms of points at rates `alpha` strictly between 0 and 1, shape (n,).
-
-        Without `with_error`, type II errors are only bounded by the powers.
-        """
+    def read(self, alpha: FloatArray) -> LogPoints:
+        """Return bounds of the logarithms of points at rates `alpha` strictly between 0 and 1, shape (n,)."""
         found = self._start(alpha).copy()
         low, high = np.maximum(found.slope[0], -FARTHEST), np.minimum(found.slope[1], FARTHEST)
         found.slope += np.array([[-SLACK], [SLACK]]) * (1 + np.abs(np.stack((low, high))))
         low, high = self._one_sided(alpha, low, high, found)
         # Below level 0 the formula of the type II error keeps its digits, above level 0 that of the power.
-        missed = with_error & (low + high < 0)
-        fine = np.exp(np.minimum(found.error[1] - found.power[0], 0.0)) if with_error else np.ones_like(alpha)
+        missed = low + high < 0
+        fine = np.exp(np.minimum(found.error[1] - found.power[0], 0.0))
         level, spacing = np.empty_like(alpha), np.empty_like(alpha)
         for steer, which, part in ((self._about_power, ~missed, fine), (self._about_error, missed, 1.0)):
             at = np.flatnonzero(which)
@@ -170,12 +166,12 @@ class SharedLevels:
                 share = np.broadcast_to(part, alpha.shape)[at]
                 level[at], spacing[at] = best_level(
                     partial(steer, alpha, found, at),
-                    lambda some, at=at: found.wide(at[some], with_error=with_error),
+                    lambda some, at=at: found.wide(at[some]),
                     low[at],
                     high[at],
                     share,
                 )
-        self._prove(alpha, level, spacing, found, with_error=with_error)
+        self._prove(alpha, level, spacing, found)
         return LogPoints(found.error, found.power, found.slope, level[None])
 
     def _one_sided(
@@ -230,24 +226,20 @@ class SharedLevels:
         seen = np.where(known, -levels - log(np.where(known, gap, 1.0)), 4 * FARTHEST + levels)
         return seen, np.where(known, np.minimum(width / np.where(known, gap, 1.0), 1.0), 0.0)
 
-    def _prove(
-        self, alpha: FloatArray, level: FloatArray, spacing: FloatArray, found: _Found, *, with_error: bool
-    ) -> None:
+    def _prove(self, alpha: FloatArray, level: FloatArray, spacing: FloatArray, found: _Found) -> None:
         """Narrow the bounds `found` of points at the rates `alpha`, by the profile at log slopes around the best ones.
 
         `level` is the approximate best log slope of each rate, and `spacing` the distance of the slopes around it.
-        Without `with_error`, the type II error is left as it is.
         """
         active = np.arange(len(alpha))
-        active = active[found.wide(active, with_error=with_error)]
+        active = active[found.wide(active)]
         center, unit, before = level.copy(), spacing.copy(), np.full_like(alpha, np.inf)
         for _ in range(PROOFS if active.size else 0):
             c = np.clip(center[active, None] + unit[active, None] * STENCIL, -1.1 * FARTHEST, 1.1 * FARTHEST)
             ends = tuple(end.reshape(c.shape) for end in self._profile(c.ravel()))
             left, right = self._tighten_power(alpha[active], c, ends, found, active)
-            if with_error:
-                ends = tuple(end.reshape(c.shape)[:, ::-1] for end in self._mirrored(-c[:, ::-1].ravel()))
-                _tighten_error(alpha[active], c, ends, found, active)
+            ends = tuple(end.reshape(c.shape)[:, ::-1] for end in self._mirrored(-c[:, ::-1].ravel()))
+            _tighten_error(alpha[active], c, ends, found, active)
             _exchange(found, active)
             # Approach levels that are proved on both sides. Otherwise try levels farther away.
             proved = np.isfinite(left) & np.isfinite(right)
@@ -258,7 +250,7 @@ class SharedLevels:
             before[active] = np.where(closing, gap, np.inf)
             center[active] = np.where(closing, 0.5 * (left + right), center[active])
             gap = unit[active] = np.where(closing, gap, unit[active] * WIDER)
-            enough = found.wide(active, with_error=with_error) & shrinks
+            enough = found.wide(active) & shrinks
             enough &= (gap >= CLOSEST * (1 + np.abs(center[active]))) & (gap < FARTHEST)
             active = active[enough]
             if not active.size or is_spent():

@@ -96,11 +96,6 @@ class ShiftedMixture(AbstractTradeOff):
     def largest_log_ratio(self) -> Enclosure:
         return self._moved(self.rest.largest_log_ratio, float(self.shifts.loss.max()))
 
-    @property
-    @override
-    def smallest_log_ratio(self) -> Enclosure:
-        return self._moved(self.rest.smallest_log_ratio, float(self.shifts.loss.min()))
-
     def _moved(self, ratio: Enclosure, shift: float) -> Enclosure:
         ends: list[float] = []
         for end, side in ((ratio.lower, -1), (ratio.upper, 1)):

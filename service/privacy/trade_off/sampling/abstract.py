@@ -49,11 +49,6 @@ class AbstractSampledAdd(AbstractSampled[BaseT]):
     def largest_log_ratio(self) -> Enclosure:
         return sampled_enclosure(self.base.largest_log_ratio, self.rate)
 
-    @property
-    @override
-    def smallest_log_ratio(self) -> Enclosure:
-        return sampled_enclosure(self.base.smallest_log_ratio, self.rate)
-
     @override
     def _points_formula(self, alpha: FloatArray) -> CurvePoints:
         base = self.base.points(alpha)
@@ -103,12 +98,7 @@ class AbstractSampledRemove(AbstractSampled[BaseT]):
     @property
     @override
     def largest_log_ratio(self) -> Enclosure:
-        return negative(sampled_enclosure(self.base.smallest_log_ratio, self.rate))
-
-    @property
-    @override
-    def smallest_log_ratio(self) -> Enclosure:
-        return negative(sampled_enclosure(self.base.largest_log_ratio, self.rate))
+        return -sampled_enclosure(self.base.smallest_log_ratio, self.rate)
 
     @override
     def _profile_formula(self, epsilon: FloatArray) -> EnclosureArray:
@@ -154,8 +144,3 @@ def sampled_enclosure(ratio: Enclosure, rate: float) -> Enclosure:
     """Enclose the log-likelihood ratio after sampling with probability `rate`, from `ratio` without sampling."""
     ends = sampled_log_ratio(np.array([ratio.lower, ratio.upper]), rate)
     return Enclosure(float(ends.lower[0]), float(ends.upper[1]), ratio.evidence)
-
-
-def negative(ratio: Enclosure) -> Enclosure:
-    """Return the negative of an enclosed log-likelihood ratio, which belongs to swapped hypotheses."""
-    return Enclosure(-ratio.upper, -ratio.lower, ratio.evidence)

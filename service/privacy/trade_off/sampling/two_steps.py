@@ -85,11 +85,6 @@ class TwoSteps(AbstractTradeOff):
     def largest_log_ratio(self) -> Enclosure:
         return _added(self.alone.largest_log_ratio, self.rest.largest_log_ratio)
 
-    @property
-    @override
-    def smallest_log_ratio(self) -> Enclosure:
-        return _added(self.alone.smallest_log_ratio, self.rest.smallest_log_ratio)
-
     @override
     def reversed(self) -> TwoSteps:
         return self._reversed

@@ -11,8 +11,6 @@ from scipy import special
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.trade_off.abstract import AbstractTradeOff
 
-GRID: Final = np.concatenate((-np.geomspace(37.0, 8.3, 30), np.linspace(-8.0, 8.0, 321)))
-"""Normal scores of the rates at which a curve is evaluated first."""
 ROUNDING: Final = 1e-12
 """Relative error of sums and differences of two enclosed numbers, with a wide margin."""
 
@@ -135,8 +133,3 @@ class Nodes:
 def differences(number: FloatArray, rest: FloatArray) -> FloatArray:
     """Return the differences of successive numbers in [0, 1] without cancellation; `rest` has their complements."""
     return np.where(number[:-1] > 0.5, rest[:-1] - rest[1:], number[1:] - number[:-1])
-
-
-def nodes_of(curve: AbstractTradeOff) -> Nodes:
-    """Return the points of `curve` at the rates of the first grid, and at the rates 0 and 1."""
-    return Nodes.of(curve, np.concatenate(([-np.inf], GRID, [np.inf])))

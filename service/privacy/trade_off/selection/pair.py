@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import final
 
 import numpy as np
 
@@ -13,51 +15,102 @@ from service.privacy.trade_off.combinators.easiest import EasiestOf
 from service.privacy.trade_off.combinators.tighter_of import TighterOf
 from service.privacy.trade_off.pair import TradeOffPair
 from service.privacy.trade_off.selection.attacks import GUESSING, attacked
-from service.privacy.trade_off.selection.nodes import Nodes, nodes_of
+from service.privacy.trade_off.selection.given_count import deltas_given_count
+from service.privacy.trade_off.selection.nodes import Nodes
+from service.privacy.trade_off.selection.scaled import ScaledTradeOff
 from service.privacy.trade_off.selection.supporting_lines import BetweenLines
-from service.privacy.trade_off.selection.trial_counts import TrialCounts
+from service.privacy.trade_off.selection.trial import TrialCurve
+from service.privacy.trade_off.selection.trial_counts import SLACK, TrialCounts
 from service.privacy.trade_off.selection.upper_bound import SelectionBound
 
 FAINT, PLAIN = 1e-15, 0.9
 """Range of delta in which most attacks are searched."""
 FEW, MANY = 60, 250
 """Numbers of log slopes over the whole range, and in this range."""
+NEAR_ONE = 48
+"""Number of log slopes below this range, where the upper bound is near 1, and attacks may be much weaker."""
+
+
+@final
+class TrialCurves:
+    """Curves of one run, evaluated once for all selections of the run.
+
+    Parameters
+    ----------
+    pair : TradeOffPair
+        Trade-off curves of one run.
+    attacks : sequence of TradeOffPair
+        Curves of one run, each attained as a whole by one choice of data sets: lower bounds. Often `pair` alone.
+    """
+
+    def __init__(self, pair: TradeOffPair, attacks: Sequence[TradeOffPair]) -> None:
+        self.pair = pair
+        self.ahead = TrialCurve(dominating(pair.add))
+        self.back = self.ahead if pair.add is pair.remove else TrialCurve(dominating(pair.remove))
+        self._attacks = attacks
+
+    @cached_property
+    def attacks(self) -> list[tuple[Nodes, Nodes]]:
+        """Points of attained curves in both directions."""
+        found: list[tuple[Nodes, Nodes]] = []
+        for each in self._attacks:
+            ahead = self._attained(each.add)
+            found.append((ahead, ahead if each.add is each.remove else self._attained(each.remove)))
+        return found
+
+    def _attained(self, curve: AbstractTradeOff) -> Nodes:
+        known = attained(curve)
+        shared = (trial for trial in (self.ahead, self.back) if trial.curve is known)
+        return next(shared, TrialCurve(known)).nodes
 
 
 def selected_curve(
-    one: TradeOffPair, counts: TrialCounts, attacks: Sequence[TradeOffPair], composed: TradeOffPair | None = None
+    trials: TrialCurves, counts: TrialCounts, composed: Callable[[int], TradeOffPair] | None = None
 ) -> Bracketed:
     """Return the curve of the best of K runs in the add direction; its inverse is the curve of the remove direction.
 
     Parameters
     ----------
-    one : TradeOffPair
-        Trade-off curves of one run.
+    trials : TrialCurves
+        Curves of one run.
     counts : TrialCounts
         Law of K.
-    attacks : sequence of TradeOffPair
-        Curves of one run, each attained as a whole by one choice of data sets: lower bounds. Often `one` alone.
-    composed : TradeOffPair or None
-        Curves of the composition of all runs, for a fixed K. They are a second upper bound.
+    composed : callable or None
+        Function of n that returns the curves of n composed runs, for further upper bounds. It is called with K alone if
+        K is fixed.
 
     Returns
     -------
     Bracketed
-        Attacks on scores below, the theorem of `upper_bound.py` above.
+        Attacks on scores below, the smallest of several upper bounds above.
     """
-    symmetric = one.add is one.remove
-    ahead = SelectionBound(dominating(one.add), counts)
-    back = ahead if symmetric else SelectionBound(dominating(one.remove), counts)
-    lines = [each.lines() for each in ((ahead,) if symmetric else (ahead, back))]
-    above: AbstractTradeOff = BetweenLines.of(lines[0], lines[-1], one.add.method)
-    if composed is not None:
-        above = TighterOf((above, dominating(composed.add)))
+    lines = [_lines(trials.ahead, counts, None if composed is None else lambda n: composed(n).add)]
+    if trials.back is not trials.ahead:
+        lines.append(_lines(trials.back, counts, None if composed is None else lambda n: composed(n).remove))
+    above: list[AbstractTradeOff] = [BetweenLines.of(lines[0], lines[-1], trials.pair.add.method)]
+    if counts.fixed is None:
+        above.append(ScaledTradeOff(trials.ahead.curve, counts.mean_count, counts.least_slope, counts.nothing))
+    elif composed is not None:
+        above.append(dominating(composed(counts.fixed).add))
     slopes = _slopes(*lines[0])
-    tests = [
-        attacked(_attained_nodes(each.add, ahead), _attained_nodes(each.remove, back), counts, slopes)
-        for each in attacks
-    ]
-    return Bracketed(EasiestOf(tuple(tests)) if len(tests) > 1 else tests[0] if tests else GUESSING, above)
+    tests = [attacked(ahead, back, counts, slopes) for ahead, back in trials.attacks]
+    below = EasiestOf(tuple(tests)) if len(tests) > 1 else tests[0] if tests else GUESSING
+    return Bracketed(below, TighterOf(above) if len(above) > 1 else above[0])
+
+
+def _lines(
+    trial: TrialCurve, counts: TrialCounts, composed: Callable[[int], AbstractTradeOff] | None
+) -> tuple[FloatArray, FloatArray]:
+    """Return epsilons, and upper bounds of delta in one direction: the smallest of those that are known.
+
+    The best of K runs is a function of the outputs of all runs, so that delta(0) is at most E K times that of one run.
+    """
+    epsilons, deltas = SelectionBound(trial, counts).lines()
+    if counts.fixed is not None:
+        return epsilons, deltas
+    deltas = np.minimum(deltas, counts.mean_count * trial.curve.profile_at(0.0).upper * (1 + SLACK))
+    given = None if composed is None else deltas_given_count(counts, composed, epsilons)
+    return epsilons, deltas if given is None else np.minimum(deltas, given)
 
 
 def dominating(curve: AbstractTradeOff) -> AbstractTradeOff:
@@ -65,9 +118,9 @@ def dominating(curve: AbstractTradeOff) -> AbstractTradeOff:
     return curve.dominating if isinstance(curve, Bracketed) else curve
 
 
-def _attained_nodes(curve: AbstractTradeOff, bound: SelectionBound) -> Nodes:
-    """Return points of the attained side of `curve`: those of `bound` if it has read this curve."""
-    return bound.grid if curve is bound.curve else nodes_of(curve.attained if isinstance(curve, Bracketed) else curve)
+def attained(curve: AbstractTradeOff) -> AbstractTradeOff:
+    """Return the curve that bounds `curve` from below: the curve itself if it is known exactly."""
+    return curve.attained if isinstance(curve, Bracketed) else curve
 
 
 def _slopes(epsilons: FloatArray, deltas: FloatArray) -> FloatArray:
@@ -75,4 +128,6 @@ def _slopes(epsilons: FloatArray, deltas: FloatArray) -> FloatArray:
     middle = np.flatnonzero((deltas - deltas[-1] > FAINT) & (deltas < PLAIN))
     first, last = (int(middle[0]), int(middle[-1])) if middle.size else (0, 0)
     chosen: list[FloatArray] = [np.linspace(0, len(epsilons) - 1, FEW), np.linspace(first, last, MANY)]
-    return epsilons[np.unique(np.concatenate(chosen).astype(int))]
+    near_one: FloatArray = np.linspace(0.0, float(epsilons[first]), NEAR_ONE)
+    found: FloatArray = epsilons[np.concatenate(chosen).astype(int)]
+    return np.unique(np.concatenate((found, near_one)))

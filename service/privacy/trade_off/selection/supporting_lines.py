@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Final, final
 
 import numpy as np
@@ -19,23 +20,30 @@ SLACK: Final = 1e-13
 
 
 @final
+@dataclass(frozen=True)
 class Lines:
-    """Lines power <= delta_j + e^{eps_j} rate for epsilons eps_j >= 0 that rise from 0, of which none is redundant.
+    """Lines power <= delta_j + e^{eps_j} rate for epsilons eps_j >= 0 that rise, of which none is redundant.
 
     Attributes
     ----------
-    epsilons, deltas : array of shape (m,)
-        eps_j in nats, below 700, and delta_j, which fall and are convex in e^eps.
+    epsilons, deltas, slopes : array of shape (m,)
+        eps_j in nats, below 700, delta_j, which fall and are convex in e^eps, and e^{eps_j}.
     """
 
-    def __init__(self, epsilons: FloatArray, deltas: FloatArray) -> None:
+    epsilons: FloatArray
+    deltas: FloatArray
+    slopes: FloatArray
+
+    @staticmethod
+    def of(epsilons: FloatArray, deltas: FloatArray) -> Lines:
+        """Return the lines with rising `epsilons` from 0 that are not redundant."""
         slopes, deltas = np.exp(epsilons), np.minimum.accumulate(deltas)
         kept = upper_hull(slopes, -deltas)
-        self.epsilons, self.deltas, self.slopes = epsilons[kept], deltas[kept], slopes[kept]
+        return Lines(epsilons[kept], deltas[kept], slopes[kept])
 
     def without_first(self) -> Lines:
         """Return the lines without the flattest line."""
-        return Lines(self.epsilons[1:], self.deltas[1:])
+        return Lines(self.epsilons[1:], self.deltas[1:], self.slopes[1:])
 
     @property
     def corners(self) -> FloatArray:
@@ -88,7 +96,7 @@ class BetweenLines(AbstractTradeOff):
 
         `method` is the engine of the curve that the lines were read from.
         """
-        up, down = Lines(*ahead), Lines(*back)
+        up, down = Lines.of(*ahead), Lines.of(*back)
         while True:
             if len(up.epsilons) > 1 and _is_redundant(down, up):
                 up = up.without_first()

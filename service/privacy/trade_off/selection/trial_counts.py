@@ -28,8 +28,20 @@ LEAST: Final = 1e-17
 class TrialCounts(ABC):
     """Law of the number K of trials, which does not depend on the data."""
 
-    identical: bool = True
-    """Whether the bounds may rely on equal trials: every trial draws its configuration from one law."""
+    @property
+    def fixed(self) -> int | None:
+        """The number of trials if it is fixed. Otherwise None: the bounds then rely on equal laws of all trials."""
+        return None
+
+    @property
+    def mean_count(self) -> float:
+        """Mean number of trials phi'(1)."""
+        return float(self.slope(np.ones(1), np.zeros(1))[0])
+
+    @property
+    def least_slope(self) -> float:
+        """Probability phi'(0) of one trial, the smallest derivative."""
+        return float(self.slope(np.zeros(1), np.ones(1))[0])
 
     @property
     @abstractmethod
@@ -64,6 +76,36 @@ class TrialCounts(ABC):
         -------
         array of shape (n,)
             The second derivative, which does not decrease.
+        """
+
+    @abstractmethod
+    def growth(self, z: FloatArray, rest: FloatArray) -> FloatArray:
+        """Return the derivative of ln phi''(z), where phi'' is the second derivative of the generating function.
+
+        Parameters
+        ----------
+        z, rest : array of shape (n,)
+            Arguments in [0, 1] and their complements.
+
+        Returns
+        -------
+        array of shape (n,)
+            The derivative, which is non-negative and monotone.
+        """
+
+    @abstractmethod
+    def ratio(self, n: FloatArray) -> FloatArray:
+        """Return P(K = n + 1)/P(K = n) for integers n >= 1, which is monotone in n.
+
+        Parameters
+        ----------
+        n : array of shape (m,)
+            Numbers of trials. The ratio at 1e300 is the limit for large n.
+
+        Returns
+        -------
+        array of shape (m,)
+            Ratios of the probabilities of the number K of trials.
         """
 
     @abstractmethod
@@ -147,6 +189,14 @@ class NegativeBinomialCounts(TrialCounts):
         return most * np.exp(self._log_scale - (self.shape + 2) * self._log_base(rest))
 
     @override
+    def growth(self, z: FloatArray, rest: FloatArray) -> FloatArray:
+        return (self.shape + 2) * self._share * np.exp(-self._log_base(rest))
+
+    @override
+    def ratio(self, n: FloatArray) -> FloatArray:
+        return self._share * ((n + self.shape) / (n + 1))
+
+    @override
     def rise(self, z: FloatArray, rest: FloatArray, step: FloatArray) -> FloatArray:
         base = self._log_base(rest)
         apart = np.log1p(self._share * step * np.exp(-base))
@@ -167,8 +217,8 @@ class BinomialCounts(TrialCounts):
 
     @property
     @override
-    def identical(self) -> bool:  # type: ignore[override]
-        return self.probability < 1
+    def fixed(self) -> int | None:
+        return self.count if self.probability == 1 else None
 
     @property
     @override
@@ -190,6 +240,16 @@ class BinomialCounts(TrialCounts):
     def curvature(self, z: FloatArray, rest: FloatArray) -> FloatArray:
         n, p = self.count, self.probability
         return n * (n - 1) * p**2 * self._at(z, rest, n - 2)
+
+    @override
+    def growth(self, z: FloatArray, rest: FloatArray) -> FloatArray:
+        p = self.probability
+        with np.errstate(divide="ignore"):
+            return max(self.count - 2, 0) * p / np.where(z < 0.5, (1 - p) + p * z, 1 - p * rest)
+
+    @override
+    def ratio(self, n: FloatArray) -> FloatArray:
+        return np.maximum(self.count - n, 0.0) / (n + 1) * (self.probability / (1 - self.probability))
 
     def _at(self, z: FloatArray, rest: FloatArray, exponent: int) -> FloatArray:
         if self.probability < 1 or exponent <= 0:
@@ -225,6 +285,14 @@ class PoissonCounts(TrialCounts):
     @override
     def curvature(self, z: FloatArray, rest: FloatArray) -> FloatArray:
         return self.mean**2 * np.exp(-self.mean * rest)
+
+    @override
+    def growth(self, z: FloatArray, rest: FloatArray) -> FloatArray:
+        return np.full_like(z, self.mean)
+
+    @override
+    def ratio(self, n: FloatArray) -> FloatArray:
+        return self.mean / (n + 1)
 
     @override
     def rise(self, z: FloatArray, rest: FloatArray, step: FloatArray) -> FloatArray:

@@ -29,20 +29,17 @@ delta is convex in k = e^c, so chords between thresholds bound it from above. Al
 
 from __future__ import annotations
 
-import itertools
 import math
 from typing import Final, final
 
 import numpy as np
 
 from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
-from service.privacy.trade_off.abstract import AbstractTradeOff
-from service.privacy.trade_off.selection.hull import upper_hull
-from service.privacy.trade_off.selection.nodes import ROUNDING, Nodes, differences, nodes_of
+from service.privacy.trade_off.selection.hull import thinned, upper_hull
+from service.privacy.trade_off.selection.nodes import ROUNDING, Nodes, differences
+from service.privacy.trade_off.selection.trial import LARGEST, TrialCurve
 from service.privacy.trade_off.selection.trial_counts import SLACK, TrialCounts
 
-LARGEST: Final = 690.0
-"""Largest threshold (nats): its exponential and products with numbers of trials are doubles."""
 REFINEMENTS: Final = 3
 OVERSHOOT: Final = 3e-5
 """Distance of an apex above the chord of its cell, relative to its height, from which the cell is divided."""
@@ -52,15 +49,10 @@ NEAR: Final = -8.5
 """Smallest normal score of rates whose cells are divided for a fixed number of trials."""
 SUB_CELLS: Final = 8
 """Number of parts of a cell within which concavity bounds the curve of one run."""
-SPACING: Final = 0.01
-"""Smallest difference of the log slopes of the edges that are kept; more for slopes beyond FAR."""
-FAR: Final = 3.0
 ROUGH, FINE = 120, 400
 """Numbers of epsilons over the whole range, and between FAINT and PLAIN."""
 FAINT, PLAIN = 1e-14, 0.95
 """Range of delta with most epsilons."""
-APART: Final = 1e-9
-"""Smallest distance of thresholds (nats)."""
 
 
 @final
@@ -69,7 +61,7 @@ class SelectionBound:
 
     Parameters
     ----------
-    curve : AbstractTradeOff
+    trial : TrialCurve
         Trade-off curve of one run, or of a pair that dominates each run.
     counts : TrialCounts
         Law of K.
@@ -79,10 +71,9 @@ class SelectionBound:
     The bound exceeds E_Q h(l) by less than 1e-3 of delta for Gaussian runs (tested).
     """
 
-    def __init__(self, curve: AbstractTradeOff, counts: TrialCounts) -> None:
-        self.curve, self.grid = curve, nodes_of(curve)
-        nodes, self._rises, self._log_slopes = _refined(curve, self.grid, counts)
-        self._thresholds, self._deltas = _profile(curve, nodes)
+    def __init__(self, trial: TrialCurve, counts: TrialCounts) -> None:
+        self._rises, self._log_slopes = _refined(trial, counts)
+        self._thresholds, self._deltas = trial.profile
 
     def lines(self) -> tuple[FloatArray, FloatArray]:
         """Return epsilons >= 0 that rise from 0, and upper bounds of delta there, each of shape (m,).
@@ -122,40 +113,22 @@ class SelectionBound:
         return np.where(right == 0, 1 - (1 - delta[0]) * first, np.where(right == len(known), delta[-1], inside))
 
 
-def _profile(curve: AbstractTradeOff, nodes: Nodes) -> tuple[FloatArray, FloatArray]:
-    """Return thresholds (nats, rising) and upper bounds of delta at each: the slopes of chords between the nodes.
-
-    At the largest log-likelihood ratio, delta is the mass of infinite ratios. At the smallest ratio c it is 1 - e^c.
-    """
-    with np.errstate(all="ignore"):
-        slopes = np.log(differences(nodes.power[1], nodes.error[0])) - np.log(nodes.widths)
-    largest, smallest = curve.largest_log_ratio.upper, curve.smallest_log_ratio.lower
-    found = np.unique(np.append(slopes[np.isfinite(slopes)], 0.0))
-    found = found[(np.abs(found) < LARGEST) & (found > smallest + APART) & (found < largest - APART)]
-    found = found[np.append(np.diff(found) > APART, [True])] if found.size else found
-    delta = np.minimum(curve.profile(found).upper, 1.0) if found.size else found
-    if smallest > -LARGEST:
-        found, delta = np.append(smallest, found), np.append(-math.expm1(smallest) * (1 + ROUNDING), delta)
-    if largest < LARGEST and largest > smallest:
-        found, delta = np.append(found, largest), np.append(delta, curve.singular_power.upper)
-    return (found, delta) if found.size else (np.zeros(1), np.minimum(curve.profile(np.zeros(1)).upper, 1.0))
-
-
-def _refined(curve: AbstractTradeOff, nodes: Nodes, counts: TrialCounts) -> tuple[Nodes, FloatArray, FloatArray]:
-    """Return divided nodes, and the rises and log slopes of the edges of the concave hull, from (0, 0).
+def _refined(trial: TrialCurve, counts: TrialCounts) -> tuple[FloatArray, FloatArray]:
+    """Return the rises and log slopes of the edges of the concave hull, from (0, 0).
 
     The hull is that of the points (B, A) of `upper_bound.py`. A cell between two nodes is divided where its apex, the
     point at which its steepest and flattest lines meet, is high above the hull.
     """
+    nodes = trial.nodes
     for _ in range(REFINEMENTS):
         wide = _wide(nodes, counts)
         if not wide.size:
             break
         left, right = nodes.score[wide], nodes.score[wide + 1]
         inner = left[:, None] + (right - left)[:, None] * (np.arange(1, PARTS) / PARTS)
-        nodes = nodes.with_scores(curve, inner.ravel())
-    x, y, _ = _vertices(nodes.divided(SUB_CELLS) if counts.identical else nodes, counts)
-    return nodes, *_thinned(x, y)
+        nodes = nodes.with_scores(trial.curve, inner.ravel())
+    x, y, _ = _vertices(nodes.divided(SUB_CELLS) if counts.fixed is None else nodes, counts)
+    return thinned(x, y)
 
 
 def _wide(nodes: Nodes, counts: TrialCounts) -> IndexArray:
@@ -174,7 +147,7 @@ def _wide(nodes: Nodes, counts: TrialCounts) -> IndexArray:
         excess = np.nan_to_num(over * bend)
     high = excess > OVERSHOOT
     inside = np.isfinite(nodes.score[:-1]) & np.isfinite(nodes.score[1:])
-    inside &= on_hull if counts.identical else nodes.score[:-1] > NEAR
+    inside &= on_hull if counts.fixed is None else nodes.score[:-1] > NEAR
     found = np.flatnonzero(high & inside)
     return found[np.argsort(-excess[found], kind="stable")[:MOST_DIVIDED]]
 
@@ -185,7 +158,9 @@ def _vertices(nodes: Nodes, counts: TrialCounts) -> tuple[FloatArray, FloatArray
     The hull is the concave hull of the points (B, A) of `upper_bound.py`. A cell is the interval of rates between two
     nodes.
     """
-    rate_side, power_side, steepest, flattest = _curve(nodes, counts) if counts.identical else _steeper(nodes, counts)
+    rate_side, power_side, steepest, flattest = (
+        _curve(nodes, counts) if counts.fixed is None else _steeper(nodes, counts)
+    )
     with np.errstate(all="ignore"):
         run, rise = np.diff(rate_side), np.diff(power_side)
         before = np.nan_to_num(np.clip((rise - flattest * run) / (steepest - flattest), 0.0, run))
@@ -200,30 +175,6 @@ def _vertices(nodes: Nodes, counts: TrialCounts) -> tuple[FloatArray, FloatArray
     on_hull[kept + 1] = True
     cells = on_hull[2:-2:2] | on_hull[3:-1:2] | on_hull[4::2]
     return x[kept], y[kept], cells
-
-
-def _thinned(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return rises and log slopes of edges of a hull above the concave polygon through (x, y), from (0, 0).
-
-    Edges whose slope is close to that of the edge before are omitted, and their neighbours extended until they meet.
-    """
-    run, rise = np.diff(x), np.diff(y)
-    with np.errstate(divide="ignore"):
-        logs = np.where(run > 0, np.log(rise) - np.log(np.where(run > 0, run, 1.0)), np.inf)
-    kept = [0]
-    for edge in range(1, len(logs)):
-        if rise[edge] > 0 and logs[edge] < logs[kept[-1]] - SPACING * max(1.0, abs(logs[edge]) / FAR):
-            kept.append(edge)
-    heights = [0.0]
-    for first, second in itertools.pairwise(kept):
-        # Both edges go through vertices of the polygon; the first may be vertical.
-        ratio = math.exp(logs[second] - logs[first])
-        line = y[second] - (x[second] - x[first + 1]) * math.exp(logs[second])
-        height = (line - ratio * y[first + 1]) / (1 - ratio) + ROUNDING / SPACING * y[second]
-        heights.append(min(max(height, heights[-1]), float(y[-1])))
-    # The last edge rises up to the height of the polygon.
-    heights.append(float(y[-1]))
-    return np.diff(heights), logs[kept]
 
 
 def _merged(nodes: FloatArray, inner: FloatArray) -> FloatArray:
@@ -245,10 +196,34 @@ def _curve(nodes: Nodes, counts: TrialCounts) -> tuple[FloatArray, FloatArray, F
     above = counts.curvature(nodes.power[1], nodes.error[0])
     below = counts.curvature(nodes.power[0], nodes.error[1])
     flat, steep = nodes.slopes
+    least, most = _quotients(nodes, counts)
     with np.errstate(all="ignore"):
-        steepest = above[1:] * steep / bend[:-1] * (1 + 4 * SLACK)
-        flattest = below[:-1] * flat / bend[1:] * (1 - 4 * SLACK)
+        steepest = np.fmin(above[1:] / bend[:-1], most) * steep * (1 + 4 * SLACK)
+        flattest = np.fmax(below[:-1] / bend[1:], least) * flat * (1 - 4 * SLACK)
     return rate_side, power_side, np.nan_to_num(steepest, nan=np.inf, posinf=np.inf), np.nan_to_num(flattest)
+
+
+def _quotients(nodes: Nodes, counts: TrialCounts) -> tuple[FloatArray, FloatArray]:
+    """Return lower and upper bounds of phi''(T(u))/phi''(u) in every cell, which are narrow if T(u) - u is small.
+
+    The logarithm of the quotient is the integral of g = (ln phi'')' from u to T(u), and g is monotone. T(u) - u is
+    concave: it is at least the smaller value of both ends of a cell, and at most each line of an end with a bound of
+    the slope.
+    """
+    flat, steep = nodes.slopes
+    small = nodes.rate < 0.5
+    low = np.where(small, nodes.power[0, :] - nodes.rate, nodes.rest - nodes.error[1, :])
+    high = np.where(small, nodes.power[1, :] - nodes.rate, nodes.rest - nodes.error[0, :])
+    first = counts.growth(nodes.rate, nodes.rest)[:-1]
+    last = counts.growth(nodes.power[1], nodes.error[0])[1:]
+    slowest, fastest = np.where(first < last, first, last), np.where(first < last, last, first)
+    margin = ROUNDING * nodes.rate[1:]
+    with np.errstate(all="ignore"):
+        ahead = high[:-1] + np.clip(steep - 1, 0.0, None) * nodes.widths
+        behind = high[1:] + np.clip(1 - flat, 0.0, None) * nodes.widths
+        most = np.where(ahead < behind, ahead, behind) + margin
+        least = np.clip(np.where(low[:-1] < low[1:], low[:-1], low[1:]) - margin, 0.0, None)
+        return np.exp(least * slowest * (1 - 2 * SLACK)), np.exp(most * fastest * (1 + 2 * SLACK))
 
 
 def _steeper(nodes: Nodes, counts: TrialCounts) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
@@ -285,7 +260,10 @@ def _steeper(nodes: Nodes, counts: TrialCounts) -> tuple[FloatArray, FloatArray,
 
 
 def _apices(nodes: Nodes) -> tuple[tuple[FloatArray, FloatArray], tuple[FloatArray, FloatArray]]:
-    """Return (rate, rest) and (power, error) of the nodes and of the apices between them, whose hull is above T."""
+    """Return (rate, rest) and (power, error) of the nodes and of the apices between them, whose hull is above T.
+
+    An apex is the point at which the steepest and the flattest line of a cell meet. T is the power of one run.
+    """
     run = nodes.widths
     rise = differences(nodes.power[1], nodes.error[0])
     flattest, steepest = nodes.slopes

@@ -244,13 +244,7 @@ class GaussianMixtureTradeOff(AbstractTradeOff):
         The ratio of a Gaussian mixture is otherwise bounded by the weight of the component at 0.
         """
         limit = _limit(self.present, self.absent)
-        return Enclosure.point(math.inf) if limit is None else Enclosure(-limit.upper, -limit.lower, limit.evidence)
-
-    @property
-    @override
-    def smallest_log_ratio(self) -> Enclosure:
-        limit = _limit(self.absent, self.present)
-        return Enclosure.point(-math.inf) if limit is None else limit
+        return Enclosure.point(math.inf) if limit is None else -limit
 
     @property
     @override

@@ -188,7 +188,10 @@ class OnesContour:
         return ends[0], ends[1], moment
 
     def _transform(self, t: FloatArray, middle: float) -> tuple[np.ndarray, FloatArray]:
-        """Return e^{K(s0 + i t) - K(s0) - i t J} for J = `middle`, and its relative error."""
+        """Return e^{K(s0 + i t) - K(s0) - i t J} for J = `middle`, and its relative error.
+
+        K is the log-moment function of the number of ones, and s0 the tilt of the contour.
+        """
         half = np.sin(0.5 * t)
         log_size = np.zeros_like(t)
         angle = float(self._mean(self.exact_tilted) - Fraction(middle)) * t

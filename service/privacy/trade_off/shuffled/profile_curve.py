@@ -89,12 +89,6 @@ class ProfileCurve(AbstractTradeOff):
     def rough_log_delta(self, epsilon: float) -> float:
         """Return about ln delta at `epsilon` >= 0 at little cost; steers only."""
 
-    @property
-    @override
-    def smallest_log_ratio(self) -> Enclosure:
-        other = self.reversed().largest_log_ratio
-        return Enclosure(-other.upper, -other.lower, other.evidence)
-
     @override
     def _profile_formula(self, epsilon: FloatArray) -> EnclosureArray:
         low, high = self.log_ends(epsilon)

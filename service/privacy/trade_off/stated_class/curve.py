@@ -42,7 +42,7 @@ from service.privacy.numerics.balls import doubles, log_doubles
 from service.privacy.numerics.work import count_work, is_spent
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 from service.privacy.trade_off.stated_class.boundary import AbstractFrontier, BoundaryPoint, ChainFrontier
-from service.privacy.trade_off.stated_class.frontiers import ForwardFrontier, ReverseFrontier, SymmetricFrontier
+from service.privacy.trade_off.stated_class.frontiers import SymmetricFrontier
 from service.privacy.trade_off.stated_class.region import AbstractRegion
 from service.privacy.trade_off.stated_class.search import EpsilonGoal, ProfileGoal, Search, logistic
 from service.privacy.trade_off.stated_class.zcdp import ZcdpRegion
@@ -71,6 +71,7 @@ class AbstractClassTradeOff(AbstractTradeOff):
 
     evidence = Evidence.PROVED
     method = "closed_form"
+    has_only_profile = True  # the slopes of its points are hardly known
 
     def __init__(self, region: AbstractRegion, records: int = 1) -> None:
         self.region, self.records = region, records
@@ -78,7 +79,7 @@ class AbstractClassTradeOff(AbstractTradeOff):
     @property
     @override
     def largest_log_ratio(self) -> Enclosure:
-        return _largest(self.region, self.records)
+        return largest_ratio(self.region, self.records)
 
     @cached_property
     def frontier(self) -> AbstractFrontier:
@@ -167,9 +168,10 @@ class AbstractClassTradeOff(AbstractTradeOff):
     def _start_of_epsilon(self, delta: float) -> float:
         """Return the logit of a rate from which to search epsilon(delta).
 
-        Every bound K of a D_a bounds D_1, too. For small rates D_1 is about p (L - 1) with L = ln(p/q), and the line
-        that touches the boundary there starts at p (1 - 1/L). So delta is K/L, and epsilon is L - ln L. For a small K
-        the power is about q + sqrt(2 K q), so that e^epsilon is 1 + K/(2 delta), at the rate 2 delta^2/K.
+        D_a is the Renyi divergence of order a of the pair with the power p and the rate q. Every bound K of a D_a
+        bounds D_1, too. For small rates D_1 is about p (L - 1) with L = ln(p/q), and the line that touches the boundary
+        there starts at p (1 - 1/L). So delta is K/L, and epsilon is L - ln L. For a small K the power is about q +
+        sqrt(2 K q), so that e^epsilon is 1 + K/(2 delta), at the rate 2 delta^2/K.
         """
         orders, bounds = self._starts
         with np.errstate(all="ignore"):
@@ -251,89 +253,7 @@ class SymmetricClassTradeOff(AbstractClassTradeOff):
         return self.records * self._mu_of_zcdp.upper if isinstance(self.region, ZcdpRegion) else math.inf
 
 
-@final
-class ForwardClassTradeOff(AbstractClassTradeOff):
-    """Trade-off curve of a class of mechanisms with bounds for one direction: the record is present under H1 only."""
-
-    @override
-    def _link(self) -> AbstractFrontier:
-        return ForwardFrontier(self.region)
-
-    @property
-    @override
-    def smallest_log_ratio(self) -> Enclosure:
-        return Enclosure.point(-math.inf)
-
-    @property
-    @override
-    def _swapped(self) -> BackwardClassTradeOff:
-        return self._made_swapped
-
-    @cached_property
-    def _made_swapped(self) -> BackwardClassTradeOff:
-        """Curve of swapped hypotheses, made once."""
-        return BackwardClassTradeOff(self.region, self.records)
-
-
-@final
-class BackwardClassTradeOff(AbstractClassTradeOff):
-    """Trade-off curve of a class of forward bounds with swapped hypotheses.
-
-    Notes
-    -----
-    Nothing bounds the Renyi divergence of the law without the record from the law with the record. A member may have
-    outcomes that are possible without the record only: with probability 1 - e^-eps for the smallest bound eps. In a
-    chain of k members the probability is 1 - e^{-k eps} of these outcomes.
-    """
-
-    @override
-    def _link(self) -> AbstractFrontier:
-        return ReverseFrontier(self.region)
-
-    @override
-    def log_delta(self, epsilon: float) -> tuple[float, float]:
-        # At rate 0 the slope of one link is e^-eps a/(a - 1) for the order a of the smallest bound. A chain is less
-        # steep than the power of this slope, because links at larger rates are less steep.
-        order, bound = self.region.order_of_least_bound, self.region.least_bound
-        if order > 1 and epsilon > self.records * (-math.log1p(-1 / order) - bound):
-            singular = self._singular
-            return math.log(singular.lower) * (1 + 1e-15), math.log(singular.upper) * (1 - 1e-15)
-        return AbstractClassTradeOff.log_delta(self, epsilon)
-
-    @property
-    @override
-    def largest_log_ratio(self) -> Enclosure:
-        return Enclosure.point(math.inf)
-
-    @property
-    @override
-    def smallest_log_ratio(self) -> Enclosure:
-        largest = _largest(self.region, self.records)
-        return Enclosure(-largest.upper, -largest.lower, largest.evidence)
-
-    @cached_property
-    def _singular(self) -> Enclosure:
-        with ctx.workprec(self.frontier.bits):
-            lower, upper = doubles(-(-arb(self.region.least_bound) * self.records).expm1())
-        return Enclosure(max(lower, 0.0), min(upper, 1.0), self.evidence)
-
-    @property
-    @override
-    def singular_power(self) -> Enclosure:
-        return self._singular
-
-    @property
-    @override
-    def _swapped(self) -> ForwardClassTradeOff:
-        return self._made_swapped
-
-    @cached_property
-    def _made_swapped(self) -> ForwardClassTradeOff:
-        """Curve of swapped hypotheses, made once."""
-        return ForwardClassTradeOff(self.region, self.records)
-
-
-def _largest(region: AbstractRegion, records: int) -> Enclosure:
+def largest_ratio(region: AbstractRegion, records: int) -> Enclosure:
     """Return the largest log-likelihood ratio of `records` = k records: k times the bound of order infinity, if any.
 
     Near rate 0 a bound of a finite order a allows p = q^{(a-1)/a}, so it does not bound the ratio.

@@ -26,7 +26,7 @@ MOST_ROUNDS: Final = 64
 class RenyiRegion(AbstractRegion):
     """Pairs (q, p) of rate and power whose Renyi divergences D_a(p || q) are at most eps(a) for listed orders a.
 
-    Orders are at least 1, infinity included. Bounds are positive and finite.
+    Orders rise from at least 1 on, infinity included. Bounds are positive and finite, and do not fall.
 
     The region is the intersection of the sets of single orders. Each set contains p = q and is convex. So on a line of
     a fixed rate the boundary is the smallest boundary of all orders, and on a line of a fixed power the largest.
@@ -78,7 +78,22 @@ class RenyiRegion(AbstractRegion):
     def unproved(self, pair: Pair, active: Active) -> Active | None:
         if not active.excess(pair) <= 0:
             return active
-        return next((each for each in self._constraints if not each.excess(pair) <= 0), None)
+        return self._violated(pair, 0, len(self._constraints) - 1)
+
+    def _violated(self, pair: Pair, first: int, last: int) -> Active | None:
+        """Return a constraint with an index from `first` to `last` that a pair is not proved to satisfy, or None.
+
+        Divergences rise with their order, and so do the bounds. So the divergence of the last order proves all these
+        constraints if it is at most the bound of the first order.
+        """
+        largest = self._constraints[last]
+        if first == last:
+            return None if largest.excess(pair) <= 0 else largest
+        if Active(largest.order, self._constraints[first].bound).excess(pair) <= 0:
+            return None
+        middle = (first + last) // 2
+        found = self._violated(pair, first, middle)
+        return self._violated(pair, middle + 1, last) if found is None else found
 
     def _guess(self, base: RoughBase) -> tuple[int, float]:
         """Return the index of the attained bound, and D = logit p - logit q, at the boundary on `base`, in doubles.
@@ -100,7 +115,7 @@ class RenyiRegion(AbstractRegion):
         return index, distance
 
     def _share(self, pair: RoughPair, index: int) -> float:
-        """Return the divergence of one order over its bound."""
+        """Return the divergence of the pair for the order with this index, as a share of its bound."""
         order, bound = float(self.orders[index]), float(self.bounds[index])
         if order == 1:
             return pair.relative_entropy / bound
@@ -109,7 +124,7 @@ class RenyiRegion(AbstractRegion):
         return pair.tilted(order)[0] / ((order - 1) * bound)
 
     def _shares(self, pair: RoughPair) -> FloatArray:
-        """Return the divergences of all orders over their bounds."""
+        """Return the divergences of the pair for all orders, as shares of their bounds."""
         shares = np.empty_like(self.bounds)
         shares[self._middle] = pair.many(self.orders[self._middle]) / self._levels
         for index in np.flatnonzero((self.orders == 1) | np.isinf(self.orders)).tolist():

@@ -150,8 +150,8 @@ class ZcdpRegion(AbstractRegion):
 def _above_one(pair: Pair, rho: arb) -> arb:
     """Return a - 1 for the active order a next to a pair with KL = rho; 0 where order 1 is active.
 
-    With the derivatives h_j of h at 1, h(a)/(a - 1) = h_1 + h_2 t/2 + h_3 t^2/6 + h_4 t^3/24 + ... for t = a - 1. Its
-    maximum is next to a root of h_2/2 + h_3 t/3 + h_4 t^2/8.
+    With the derivatives h_j at 1 of h (module docstring of `zcdp.py`), h(a)/(a - 1) = h_1 + h_2 t/2 + h_3 t^2/6 + h_4
+    t^3/24 + ... for t = a - 1. Its maximum is next to a root of h_2/2 + h_3 t/3 + h_4 t^2/8.
     """
     variance = pair.power * pair.power_rest
     square = pair.distance * pair.distance
@@ -166,7 +166,11 @@ def _above_one(pair: Pair, rho: arb) -> arb:
 
 
 def _guess(base: RoughBase, rho: float) -> tuple[float, float]:
-    """Return the order whose bound is attained, and D = logit p - logit q, at the boundary on `base`, in doubles."""
+    """Return the order whose bound is attained, and D = logit p - logit q, at the boundary on `base`, in doubles.
+
+    p is the power and q the false positive rate of a test. `base` is the line of pairs (q, p) with a fixed p, a fixed
+    q, or p + q = 1. The boundary is that of the pairs that rho-zCDP allows.
+    """
     odds = base.log_rest - base.log_value
     if rho < SMALL_RHO:
         return _limit(rho, odds)
@@ -179,15 +183,21 @@ def _guess(base: RoughBase, rho: float) -> tuple[float, float]:
 
 
 def _guess_of_middle(rho: float) -> float:
-    """Return D = logit p - logit q on the line p + q = 1, where the divergence of order 1 is (D/2) tanh(D/4) = rho."""
+    """Return D = logit p - logit q on the line p + q = 1, where the divergence of order 1 is (D/2) tanh(D/4) = rho.
+
+    p is the power and q the false positive rate of a test.
+    """
     return increasing_zero(lambda distance: 0.5 * distance * math.tanh(0.25 * distance) - rho, math.sqrt(8 * rho))
 
 
 def _active(base: RoughBase, rho: float, known: float) -> tuple[float, float]:
     """Return the order a > 1 whose bound has the smallest D = logit p - logit q on `base`, and this D.
 
-    `known` is the D of order 1. Let D(a) solve psi(a) = rho a (a - 1). The orders with D(a) <= D are an interval for
-    every D, so that -h'(a) at D(a) changes its sign once.
+    p is the power and q the false positive rate of a test. `base` is the line of pairs (q, p) with a fixed p, a fixed
+    q, or p + q = 1. rho-zCDP bounds the Renyi divergence of each order a >= 1 by rho a. psi(a) is a - 1 times this
+    divergence, and D(a) the D at which the bound of order a is attained: psi(a) = rho a (a - 1). `known` is D(1). The
+    orders with D(a) <= D are an interval for every D. So the derivative of psi(a) - rho a (a - 1) by a, at D(a),
+    changes its sign once.
     """
     near = [min(known, rho + 2 * math.sqrt(rho * max(-base.log_value, 1.0)))]
 
@@ -230,6 +240,9 @@ def _log_odds_over(odds: float) -> float:
 
 
 def _limit(rho: float, odds: float) -> tuple[float, float]:
-    """Return the order whose bound is attained and D = logit p - logit q in the limit rho -> 0 (Kearns, Saul 1998)."""
+    """Return the order whose bound is attained and D = logit p - logit q in the limit rho -> 0 (Kearns, Saul 1998).
+
+    p is the power and q the false positive rate of a test. `odds` is ln((1 - q)/q).
+    """
     distance = 2 * math.sqrt(rho * _log_odds_over(odds))
     return max(1.0, 2 * odds / distance), distance

@@ -107,7 +107,10 @@ def test_errors_match_earlier_experiment(
     [(2.5, "0.012788475", 70_000, "1e-7", 5), (9.4, "0.08192", 2000, "1e-5", 8), (4.0, "0.01", 10_000, "1e-12", 20)],
 )
 def test_lugannani_rice_matches_thirty_digits(sigma: float, rate: str, steps: int, kappa: str, start: int) -> None:
-    """The oracle is the formula with an independent generating function, in 30 digits."""
+    """The power by the Lugannani-Rice formula agrees with that formula in 30 digits.
+
+    The reference sums the moments of a sampled Gaussian step itself.
+    """
     with mpmath.workdps(30):
         p, mu, h = mpf(rate), 1 / mpf(sigma), mpf(1) / 8
         points = [h * j for j in range(-130, 220)]
@@ -147,7 +150,7 @@ def test_gaussians_are_exact(method: str, order: int) -> None:
 
 
 def test_clt_mu_matches_published_formula() -> None:
-    """mu = p sqrt(N (e^{1/sigma^2} - 1)); for an additional Gaussian step, mu^2 adds up.
+    """The central limit has mu = p sqrt(N (e^{1/sigma^2} - 1)); for an additional Gaussian step, mu^2 adds up.
 
     N steps have the sampling rate p and the noise multiplier sigma.
     """
@@ -232,7 +235,7 @@ def test_approximations_have_single_values_of_a_curve(method: str, spec: str) ->
 def test_every_question_is_answered_for_both_directions(
     method: str, spec: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No number fails, although approximated curves need not be consistent."""
+    """Every question has an answer for both directions, although approximated curves need not be consistent."""
     # If bounds do not meet, the search for mu spends all its work; less work takes the same paths.
     monkeypatch.setattr(gdp_cells, "MOST_POINTS", 40)
     both = pair_of(method, spec).both

@@ -341,7 +341,10 @@ def test_sums_of_two_point_losses_are_binomial() -> None:
 
 
 def test_draws_pass_kolmogorov_smirnov() -> None:
-    """Kolmogorov-Smirnov test against the exact law of one sampled Gaussian step and of a Gaussian run."""
+    """Draws of the loss pass a Kolmogorov-Smirnov test against its exact law.
+
+    The runs are one sampled Gaussian step, and several Gaussian steps.
+    """
     law = sampled_gaussian_loss(1.0, 0.2)
     draws = Draws(ComposedLoss(((law, 1),)), 20_000, 3)
     distribution: Any = law.distribution  # Types of scipy allow one argument; kstest passes an array.
@@ -376,9 +379,9 @@ def test_order_statistic_ranks_have_coverage() -> None:
 
 
 def test_bounds_of_means_attain_their_error_budget() -> None:
-    """Bounds of a mean are at the distance at which `samples` times the relative entropy kl is ln(1/failure).
+    """A bound b of a mean m of n samples uses exactly its failure probability: n kl(m, b) = ln(1/failure).
 
-    If all n samples are 0, the upper bound is 1 - failure^(1/n).
+    kl is the relative entropy of two Bernoulli laws. If all samples are 0, the upper bound is 1 - failure^(1/n).
     """
     samples, failure = 5000, 1e-3
     means = np.array([0.0, 1e-4, 0.2, 0.9, 1.0])

@@ -160,7 +160,10 @@ def test_profile_and_epsilon_match_exact_sums(noise: float, steps: int, share: f
 
 
 def test_two_steps_match_integration() -> None:
-    """P0(L1 + L2 > c) of two losses by integration over the first, which shares no formula with sums over uniforms."""
+    """P0(L1 + L2 > c) for the losses of two Laplace steps agrees with an integral over the first loss.
+
+    The integral shares no formula with the sums over uniform numbers.
+    """
     noise, c = 1.7, 0.4
     with mpmath.workdps(25):
         e = 1 / mpf(noise)

@@ -111,7 +111,10 @@ def test_profile_and_epsilon_match_exact_sums(steps: int, epsilon: float) -> Non
 
 
 def test_optimal_composition_matches_published_theorem() -> None:
-    """Kairouz, Oh, Viswanath 2015, Theorem 3.3: delta at (k - 2 i) eps as a sum over binomial coefficients."""
+    """delta of k steps of pure eps-DP at the epsilons (k - 2 i) eps is a sum over binomial coefficients.
+
+    This is Theorem 3.3 of Kairouz, Oh and Viswanath 2015.
+    """
     k, eps = 30, 0.1
     curve = EqualResponses(k, eps)
     for i in range(k // 2 + 1):

@@ -180,7 +180,8 @@ def test_runs_of_any_parameters_are_evaluated_or_skipped(seed: int) -> None:
     ]
     for each in together(steps, [random_queries(random) for _ in steps]):
         for known, found in each.known.items():
-            assert 0 <= found.lower <= found.upper, known
+            least = -math.inf if known.quantity == "log_slope" else 0.0
+            assert least <= found.lower <= found.upper, known
 
 
 def test_most_training_runs_are_evaluated_in_batch() -> None:

@@ -177,7 +177,7 @@ def test_gaussian_losses_are_normal() -> None:
 
 
 def test_laplace_moments_match_closed_form() -> None:
-    """E0 e^{sL} = e^{-s mu}/2 + e^{(s - 1) mu}/2 + e^{-mu/2} sinh((s - 1/2) mu)/(2 (s - 1/2)).
+    """Moments of a Laplace step are E0 e^{sL} = e^{-s mu}/2 + e^{(s-1) mu}/2 + e^{-mu/2} sinh(r mu)/(2 r), r = s - 1/2.
 
     L is the loss of Laplace noise of scale 1 at the distance mu.
     """
@@ -327,7 +327,10 @@ def test_mixture_with_tiny_weights_keeps_digits_of_its_loss(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("method", ["saddlepoint", "edgeworth", "clt"])
 def test_step_too_rare_for_a_double_adds_no_loss(seed: int, method: str) -> None:
-    """A record replaced in a sample with a rate near 1e-297 leaves no weight that a double can hold."""
+    """A step sampled too rarely for a double adds no loss.
+
+    A record replaced in a sample with a rate near 1e-297 leaves no weight that a double can hold.
+    """
     generator = np.random.default_rng([20261127, seed])
     rare = sampled(10.0 ** generator.uniform(-300, -292), gaussian(float(generator.uniform(0.5, 30))))
     mechanism = built({"type": "composed", "mechanisms": [gaussian(2.0), rare]})
@@ -338,7 +341,9 @@ def test_step_too_rare_for_a_double_adds_no_loss(seed: int, method: str) -> None
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("method", ["saddlepoint", "edgeworth", "clt", "monte_carlo"])
 def test_mixture_beyond_nodes_names_supported_methods(seed: int, method: str) -> None:
-    """Such laws are rejected, and the error lists the methods that support them."""
+    """Mixtures with losses beyond the nodes of the law are rejected, and the error lists the methods that
+    support them.
+    """
     generator = np.random.default_rng([20261125, seed])
     shifts = [generator.uniform(0, 5), 10.0 ** generator.uniform(8, 15)]
     mechanism = built({"type": "gaussian_mixture", "noise_multiplier": 3.0, "shifts": shifts, "weights": [0.9, 0.1]})

@@ -129,7 +129,10 @@ def test_part_above_composition_raises_numerical_failure() -> None:
 
 
 def test_run_beyond_every_lattice_is_answered() -> None:
-    """A run of 10^12 steps has an epsilon near the mean loss under H1, below steps/2, the mean without sampling."""
+    """A run of 10^12 steps, too long for every lattice, is answered with an epsilon near the mean loss under H1.
+
+    Its mean is below steps/2, the mean without sampling.
+    """
     steps = 10**12
     curve = WorstCase().curves(built(dpsgd(1.0, 0.5, steps))).add
     assert membership.advantage(curve).value.upper == 1

@@ -235,7 +235,9 @@ def test_order_and_split_of_mixtures_do_not_matter(remove: bool) -> None:
 @pytest.mark.parametrize("mirrored", [False, True])
 @pytest.mark.parametrize("seed", [0, thorough(1)])
 def test_many_shifts_need_little_memory(seed: int, mirrored: bool) -> None:
-    """Nodes are evaluated in blocks, because all nodes at once would need a gigabyte."""
+    """Mixtures of many shifts need little memory, because nodes are evaluated in blocks; all at once would need a
+    gigabyte.
+    """
     source = random.Random(seed)
     part = _binomial(source.uniform(0.18, 0.22), source.randint(110, 130), source.uniform(0.4, 0.6), mirrored=mirrored)
     tracemalloc.start()

@@ -1,4 +1,7 @@
-"""Sampling rates that are not doubles: one evaluation that bounds the rounding error."""
+"""Sampling rates that are not doubles: one evaluation at the rounded rate bounds the error of the rounding.
+
+Its enclosures cover those at the exact rate, so that no second evaluation at another double is needed.
+"""
 
 from __future__ import annotations
 

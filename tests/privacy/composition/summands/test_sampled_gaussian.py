@@ -19,9 +19,9 @@ mp: Any = mpmath
 @pytest.mark.parametrize("sign", [-1, 1])
 @pytest.mark.parametrize("seed", range(3))
 def test_moments_at_large_tilts_match_quadrature(seed: int, sign: int) -> None:
-    """M(s) = E0 w^s by adaptive quadrature in 30 digits, where (1 - p)^s alone would be useless.
+    """Moments M(s) = E0 w^s at large tilts s match adaptive quadrature in 30 digits.
 
-    w is the likelihood ratio, and p the sampling rate.
+    w is the likelihood ratio, and p the sampling rate. There (1 - p)^s alone would be useless.
     """
     draw = random.Random(seed)
     sigma, rate, count = 10 ** draw.uniform(2, 6), draw.uniform(0.1, 0.9), 1000

@@ -297,7 +297,10 @@ def test_contour_of_few_steps_is_wide_and_valid() -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_contours_of_rare_steps_take_bounded_work(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a limit, the height of the contour and its number of nodes grow as losses or rates fall."""
+    """Contours of rare Laplace steps have a bounded number of nodes.
+
+    Without a limit, their height and number of nodes would grow as losses or rates fall.
+    """
     worked: list[int] = []
     values = SampledLaplaceOnContour.values
 

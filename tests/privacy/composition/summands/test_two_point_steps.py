@@ -77,9 +77,9 @@ def test_extreme_losses_give_finite_bounds(epsilon: float) -> None:
 
 @pytest.mark.parametrize("seed", [1, 2, 4, 5])
 def test_steep_contours_respect_bound_of_the_step(seed: int) -> None:
-    """With a Gaussian step of tiny mu, tilts theta reach 1/mu, and products of theta and the threshold lose digits.
+    """A run with a Gaussian step of tiny mu is no harder to attack than its two-point step.
 
-    The run is still no harder to attack than its two-point step.
+    Tilts theta reach 1/mu there, and products of theta and the threshold lose digits.
     """
     random = np.random.default_rng([71, seed])
     epsilon, mu = float(10 ** random.uniform(0.5, 3.2)), float(10 ** random.uniform(-9, -5))

@@ -140,6 +140,28 @@ def test_power_agrees_with_brute_force_over_orders(cases: int) -> None:
         assert found.upper == pytest.approx(expected, rel=2e-7), (spec, q)
 
 
+@pytest.mark.parametrize("cases", [2, MANY])
+def test_delta_agrees_with_brute_force_over_orders_and_rates(cases: int) -> None:
+    """delta of a class is the largest value of T(q) - e^eps q over the rates q, by a search over orders and rates.
+
+    T(q) is the largest power at the rate q. The difference is concave in q.
+    """
+    random = default_rng([20261128, cases])
+    for _ in range(cases):
+        spec, _ = drawn(random)
+        found = curve(spec)
+        epsilon = float(random.uniform(0.0, 1.2)) * found.epsilon(1e-3).upper
+
+        def loss(logit: float, spec: dict[str, Any] = spec, epsilon: float = epsilon) -> float:
+            q = 1 / (1 + math.exp(-logit))
+            return math.exp(epsilon) * q - brute_force(spec, q)
+
+        best = optimize.minimize_scalar(loss, bounds=(-40.0, 8.0), method="bounded", options={"xatol": 1e-9})
+        delta = found.profile_at(epsilon)
+        assert delta.relative_width() <= TIGHT
+        assert delta.upper == pytest.approx(-float(best.fun), rel=1e-6, abs=1e-8), (spec, epsilon)
+
+
 @pytest.mark.parametrize(("rho", "q"), [(1e-12, 1e-3), (1e-6, 1e-12), (0.3, 1e-60), (2.0, 1e-4), (0.02, 0.4)])
 def test_boundary_pair_satisfies_bounds_at_60_digits(rho: float, q: float) -> None:
     """The pair at the lower bound of the power is a member of the class, and a pair above the upper bound is not."""

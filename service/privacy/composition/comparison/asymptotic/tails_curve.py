@@ -220,11 +220,6 @@ class ApproximateTradeOff(AbstractTradeOff):
     def largest_log_ratio(self) -> Enclosure:
         return _known(-self._loss.smallest if self._reflected else self._loss.largest)
 
-    @property
-    @override
-    def smallest_log_ratio(self) -> Enclosure:
-        return _known(-self._loss.largest if self._reflected else self._loss.smallest)
-
     @override
     def reversed(self) -> AbstractTradeOff:
         return ApproximateTradeOff(self._loss, self._tails, self.method, reflected=not self._reflected)

@@ -130,17 +130,9 @@ class MonteCarloTradeOff(AbstractTradeOff):
     @override
     def largest_log_ratio(self) -> Enclosure:
         loss = self._draws.loss
-        return self._extreme(-loss.smallest if self._reflected else loss.largest, math.inf)
-
-    @property
-    @override
-    def smallest_log_ratio(self) -> Enclosure:
-        loss = self._draws.loss
-        return self._extreme(-loss.largest if self._reflected else loss.smallest, -math.inf)
-
-    def _extreme(self, finite: float, singular: float) -> Enclosure:
+        finite = -loss.smallest if self._reflected else loss.largest
         if self._draws.singular_mass > 0 or math.isinf(finite):
-            return Enclosure.point(singular)
+            return Enclosure.point(math.inf)
         # 600 u covers the rounding of a sum of at most 256 products.
         slack = 600 * UNIT_ROUNDOFF * abs(finite)
         return Enclosure(finite - slack, finite + slack, Evidence.CERTIFIED)

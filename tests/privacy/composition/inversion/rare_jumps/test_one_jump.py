@@ -127,7 +127,7 @@ def test_profiles_fall_and_grow_with_steps(seed: int, count: int) -> None:
 
 @pytest.mark.parametrize(("seed", "count"), [(0, 3), thorough(1, 30)])
 def test_profiles_agree_with_contours(seed: int, count: int) -> None:
-    """Both methods are narrow for deltas between 1e-17 and 1e-13."""
+    """Profiles by one rare loss agree with contours, and both are narrow, for deltas between 1e-17 and 1e-13."""
     draw, tried = random.Random(seed), 0
     while tried < count:
         step = SampledStep(
@@ -242,7 +242,7 @@ def test_series_and_contour_of_one_jump_agree(noise: float, rate: float, steps: 
 
 @pytest.mark.parametrize(("seed", "count"), [(0, 8), thorough(1, 60)])
 def test_answers_at_tiny_deltas_are_narrow(seed: int, count: int) -> None:
-    """Delta at epsilon = 0.1 of few and many steps, and the epsilon of that delta."""
+    """Delta at epsilon = 0.1, and the epsilon of that delta, are narrow for few and for many steps."""
     for step, _ in _runs(seed, count, lambda draw: round(10 ** draw.uniform(0.4, 3.0))):
         curve = pair(built(dpsgd(step.sigma, step.rate, step.count)), neighbours=ONE_REPLACED).add
         delta = curve.profile_at(0.1)

@@ -1,0 +1,76 @@
+"""Curve whose numbers are the largest, or the smallest, of those of several curves."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from functools import reduce
+from typing import ClassVar, Self
+
+import numpy as np
+from typing_extensions import override
+
+from service.privacy.enclosure import Enclosure, EnclosureArray, Evidence
+from service.privacy.numerics.arrays import FloatArray
+from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
+from service.privacy.trade_off.combinators.extremes import larger, largest, smaller, smallest
+from service.privacy.trade_off.enclosed.logs import logged
+
+
+class ExtremeOf(AbstractTradeOff):
+    """Curve with the largest (`is_strongest`) or smallest power, profile and epsilon of several `curves`.
+
+    The minimum of several type II errors need not be convex.
+    """
+
+    is_strongest: ClassVar[bool]
+
+    def __init__(self, curves: Sequence[AbstractTradeOff]) -> None:
+        self.curves = tuple(curves)
+        self.evidence = Evidence.weakest(*(curve.evidence for curve in self.curves))
+        self.method = self.curves[0].method
+
+    @property
+    @override
+    def largest_log_ratio(self) -> Enclosure:
+        return self._extreme(curve.largest_log_ratio for curve in self.curves)
+
+    @property
+    @override
+    def singular_power(self) -> Enclosure:
+        return self._extreme(curve.singular_power for curve in self.curves)
+
+    @property
+    @override
+    def global_gdp_mu_limit(self) -> float:
+        known = ((curve, curve.global_gdp_mu) for curve in self.curves)
+        limits = [curve.global_gdp_mu_limit if mu is None else mu.upper for curve, mu in known]
+        return max(limits) if self.is_strongest else min(limits)
+
+    @override
+    def reversed(self) -> Self:
+        return type(self)([curve.reversed() for curve in self.curves])
+
+    @override
+    def _points_formula(self, alpha: FloatArray) -> CurvePoints:
+        points = [curve.points(alpha) for curve in self.curves]
+        more, less = (larger, smaller) if self.is_strongest else (smaller, larger)
+        anything = np.full_like(alpha, math.inf)
+        return CurvePoints(
+            reduce(less, (logged(each.type_two_error) for each in points)),
+            reduce(more, (logged(each.power) for each in points)),
+            EnclosureArray(-anything, anything),
+        )
+
+    @override
+    def _profile_formula(self, epsilon: FloatArray) -> EnclosureArray:
+        return reduce(
+            larger if self.is_strongest else smaller, (logged(curve.profile(epsilon)) for curve in self.curves)
+        )
+
+    @override
+    def _epsilon_formula(self, delta: float) -> Enclosure:
+        return self._extreme(curve.epsilon(delta) for curve in self.curves)
+
+    def _extreme(self, found: Iterable[Enclosure]) -> Enclosure:
+        return reduce(largest if self.is_strongest else smallest, found)

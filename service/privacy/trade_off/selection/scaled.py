@@ -1,0 +1,111 @@
+"""Upper bound of the best of K runs from the extreme densities of the released output.
+
+phi generates K, and P and Q are the laws of one run. The released output has the law phi'(F_P(s(x))) P(dx) under P,
+and the same with Q (`upper_bound.py`). phi' rises from b = phi'(0) to a = phi'(1) = E K. So an event S of released
+outputs has at most the probability a P(S) under the first law and at least b Q(S) under the second law. "Nothing is
+released" has the probability c = phi(0) under both. So for every rate q and every eps
+
+    T_selected(q) <= a T(q/b) + c,    delta_selected(eps) <= a delta(eps - ln(a/b)) + c max(0, 1 - e^eps).
+
+f_selected(q) >= b f(1 - (1 - q - c)/a): the complement of an event of rate q has a probability of at least 1 - q - c
+without "nothing", so that it has at least 1/a times this probability in one run.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final, final
+
+import numpy as np
+from typing_extensions import override
+
+from service.privacy.enclosure import Enclosure, EnclosureArray, Evidence
+from service.privacy.numerics.arrays import FloatArray
+from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
+from service.privacy.trade_off.enclosed.logs import log_ends
+
+SLACK: Final = 1e-10
+"""Relative error of a and b, and of products."""
+
+
+@final
+class ScaledTradeOff(AbstractTradeOff):
+    """Curve that dominates the best of several runs, from the curve of one run.
+
+    Parameters
+    ----------
+    curve : AbstractTradeOff
+        Curve of one run, or of a pair that dominates each run.
+    most, least, nothing : float
+        Largest density a = E K and smallest density b > 0 of the released output with respect to one run, and the
+        probability c that nothing is released.
+
+    Notes
+    -----
+    Upper bounds of powers, deltas and epsilons hold for the released output. Lower bounds are those of this curve.
+    """
+
+    evidence = Evidence.CERTIFIED
+    is_capped = True
+
+    def __init__(self, curve: AbstractTradeOff, most: float, least: float, nothing: float) -> None:
+        self.curve, self.most, self.least, self.nothing, self.method = curve, most, least, nothing, curve.method
+        self._moved = math.log(most / least) + SLACK
+
+    @property
+    @override
+    def largest_log_ratio(self) -> Enclosure:
+        known = self.curve.largest_log_ratio
+        return Enclosure(known.lower, known.upper + self._moved, self.evidence)
+
+    @property
+    @override
+    def smallest_log_ratio(self) -> Enclosure:
+        known = self.curve.smallest_log_ratio
+        return Enclosure(known.lower - self._moved, known.upper, self.evidence)
+
+    @property
+    @override
+    def singular_power(self) -> Enclosure:
+        known = self.curve.singular_power
+        return Enclosure(known.lower, min(known.upper * self.most * (1 + SLACK), 1.0), self.evidence)
+
+    @override
+    def reversed(self) -> ScaledTradeOff:
+        return ScaledTradeOff(self.curve.reversed(), self.most, self.least, self.nothing)
+
+    @override
+    def _points_formula(self, alpha: FloatArray) -> CurvePoints:
+        power = self.curve.points(np.minimum(alpha / self.least * (1 + SLACK), 1.0)).power
+        kept = np.maximum(1 - alpha - self.nothing * (1 + SLACK), 0.0) / self.most * (1 - SLACK)
+        error = self.curve.points(np.clip(1 - kept, 0.0, 1.0)).type_two_error
+        anything = np.full_like(alpha, np.inf)
+        return CurvePoints(
+            _times(error, self.least * (1 - SLACK)),
+            _plus(_times(power, self.most * (1 + SLACK)), np.full_like(alpha, self.nothing)),
+            EnclosureArray(-anything, anything),
+        )
+
+    @override
+    def _profile_formula(self, epsilon: FloatArray) -> EnclosureArray:
+        known = _times(self.curve.profile(epsilon - self._moved), self.most * (1 + SLACK))
+        return _plus(known, -self.nothing * np.expm1(np.minimum(epsilon, 0.0)))
+
+    @override
+    def _epsilon_formula(self, delta: float) -> Enclosure:
+        known = self.curve.epsilon(delta / self.most * (1 - SLACK))
+        return Enclosure(known.lower, known.upper + self._moved, self.evidence)
+
+
+def _times(numbers: EnclosureArray, factor: float) -> EnclosureArray:
+    lower, upper = (np.minimum(end + math.log(factor), 0.0) for end in log_ends(numbers))
+    return EnclosureArray.from_logs(lower, upper)
+
+
+def _plus(numbers: EnclosureArray, more: FloatArray) -> EnclosureArray:
+    if not more.any():
+        return numbers
+    lower, upper = log_ends(numbers)
+    with np.errstate(divide="ignore"):
+        upper = np.logaddexp(upper, np.log(more * (1 + SLACK)))
+    return EnclosureArray.from_logs(lower, np.minimum(upper, 0.0))
