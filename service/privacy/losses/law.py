@@ -106,7 +106,7 @@ class LossLaw(ABC):
     def generating(self, tilts: FloatArray) -> Generating:
         """Return the log-moment function K(s) = ln E0 e^{sL} and its derivatives at real tilts, shape (S,).
 
-        L is the privacy loss. The result also has the divergences.
+        L is the privacy loss. The result also has the divergences. S is the number of tilts.
         """
 
     @property
@@ -326,7 +326,10 @@ class ComposedLoss:
         return total
 
     def generating(self, tilts: FloatArray) -> Generating:
-        """Return the cumulant generating function of the run's loss, with derivatives, at real tilts of shape (S,)."""
+        """Return the cumulant generating function of the run's loss, with derivatives, at real tilts of shape (S,).
+
+        S is the number of tilts.
+        """
         listed = [(law.generating(tilts), float(count)) for law, count in self.parts]
         return Generating(
             value=sum((count * one.value for one, count in listed), np.zeros_like(tilts)),

@@ -112,6 +112,8 @@ class FourierSums:
     def real(self, x: FloatArray) -> FloatArray:
         """Compute the real parts of the sums sum_k W_k e^{-ikhx}.
 
+        X is the number of arguments of each contour.
+
         Parameters
         ----------
         x : array, shape (X, contours)
@@ -140,7 +142,7 @@ class FourierSums:
 def _exponentials(x: FloatArray, phases: ComplexArray) -> ComplexArray:
     """Return the numbers e^{x phase} for each contour, shape (contours, X, n).
 
-    `x` has the shape (contours, X), and `phases` (contours, n).
+    `x` has the shape (contours, X), and `phases` (contours, n). X is the number of arguments of each contour.
     """
     return np.exp(x[:, :, None] * phases[:, None])
 
@@ -148,7 +150,8 @@ def _exponentials(x: FloatArray, phases: ComplexArray) -> ComplexArray:
 def _powers(x: FloatArray, phases: ComplexArray) -> ComplexArray:
     """Return the numbers e^{x phase} for each contour, shape (contours, X, n), as powers.
 
-    `x` has the shape (contours, X), and `phases` (contours, n) are the multiples 0, 1, 2, ... of a base phase.
+    `x` has the shape (contours, X), and `phases` (contours, n) are the multiples 0, 1, 2, ... of a base phase. X is the
+    number of arguments of each contour.
     """
     count = phases.shape[1]
     found = np.ones((count, *x.shape), dtype=np.complex128)

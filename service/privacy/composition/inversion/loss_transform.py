@@ -28,7 +28,7 @@ class LossTransform:
     reflected: bool = False
 
     def cumulants(self, tilts: FloatArray) -> RealCumulants:
-        """Return K, K', K'' at real tilts of shape (S,), and a bound of the absolute error of K.
+        """Return K, K', K'' at real tilts of shape (tilts,), and a bound of the absolute error of K.
 
         K(s) = ln E0 e^{sS} is the log-moment function of the run's privacy loss S.
         """
@@ -153,7 +153,8 @@ class TransformOnContour:
 
         M = e^K is the moment-generating function of the loss, and theta is the tilt of the contour. `heights` are the
         heights t >= 0, shape (H,), as are the results. The majorants are laid out for the first height. `single` is the
-        smallest bound of one step with a density, so that `whole - single` bounds the rest of the run.
+        smallest bound of one step with a density, so that `whole - single` bounds the rest of the run. H is the number
+        of heights.
 
         Where no summand decays, `whole` bounds the transform without its atomic part, which falls like 1/t from some
         height on. `single` is then no bound of a step: it makes the formula of `StraightContour` for the tail hold with

@@ -312,18 +312,21 @@ class TransformsOfManyRuns(TransformsOfRuns):
         return np.full_like(step, 4.0)
 
     def is_affordable(self, heights: FloatArray, step: FloatArray) -> BoolArray:
-        """Return a mask (R,) of contours of few nodes, for contours up to `heights` with nodes at a distance `step`."""
+        """Return a mask (R,) of contours of few nodes, for contours up to `heights` with nodes at a distance `step`.
+
+        R is the number of runs.
+        """
         return heights < LONGEST * step
 
     def longest(self, periods: FloatArray) -> FloatArray:
         """Return for each contour the longest of the `periods` of its group, shape (R,).
 
-        A period is 2 pi over the distance of the nodes.
+        A period is 2 pi over the distance of the nodes. R is the number of runs.
         """
         return np.maximum.reduceat(periods, self._groups.first)[self._groups.of_contour]
 
     def log_bounds(self, tilts: FloatArray) -> FloatArray:
-        """Return upper bounds of K at real `tilts`, shape (S, R), infinite where none is known.
+        """Return upper bounds of K at real `tilts`, shape (tilts, runs), infinite where none is known.
 
         K(s) = ln E0 e^{sS} is the log-moment function of the privacy loss S of a run.
         """
@@ -337,7 +340,8 @@ class TransformsOfManyRuns(TransformsOfRuns):
         """Return K(theta + i k `step`) - K(theta) at the nodes k of all contours, with error bounds, (R, nodes + 1).
 
         K(z) = ln E0 e^{zS} is the log-moment function of the privacy loss S of a run. theta is the real number at which
-        a contour crosses the axis, and `counts` has the index of the last node of each contour.
+        a contour crosses the axis, and `counts` has the index of the last node of each contour. R is the number of
+        runs.
         """
         first = self._groups.first
         last = np.maximum.reduceat(counts, first)
@@ -352,7 +356,7 @@ class TransformsOfManyRuns(TransformsOfRuns):
 
         M is the moment-generating function of the run (`whole`) or of one step (`single`), and theta is the tilt of the
         run's contour. The bounds are those of the smallest number of repetitions of each group, because every further
-        step only lowers them.
+        step only lowers them. R is the number of runs, and H that of heights of each run.
         """
         first, of_contour = self._groups.first, self._groups.of_contour
         whole, single = self._contour.log_majorants(heights[:, first])

@@ -318,7 +318,7 @@ class _Runs:
 
         `rising` has the functions of n tasks at the tilts, shape (S, n), and `run` has the runs of the tasks. The
         interpolation is linear. Where a value is not reached, the result is the threshold of the last usable tilt. A
-        tilt is a real number at which a contour may cross the axis.
+        tilt is a real number at which a contour may cross the axis. S is the number of tilts of each run.
         """
         usable, threshold = self._usable[:, run], self._threshold[:, run]
         reached = usable & (rising >= wanted)

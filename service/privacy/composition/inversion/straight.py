@@ -102,7 +102,7 @@ class StraightContour:
 
         All arrays have the shape (R,). The contours are valid for farther thresholds too, but wider. K is the
         log-moment function of the loss. `center` = K'(theta) and `deviation` = sqrt K''(theta) decide the layout; no
-        bound depends on them.
+        bound depends on them. R is the number of contours.
         """
         self.theta, self.center, self.deviation = transforms.theta, center, deviation
         self.leftmost = float(self.theta.min())
@@ -146,7 +146,8 @@ class StraightContour:
         """Choose the distance h of the nodes and their number for thresholds between `low` and `high`, shape (R,).
 
         Alias terms are the errors of the trapezoid sum, and the majorant bounds the integrand. Alias terms should be
-        below e^-goal over [`low`, `high`], and the majorant below e^-goal beyond the last node.
+        below e^-goal over [`low`, `high`], and the majorant below e^-goal beyond the last node. R is the number of
+        contours.
         """
         theta, sd = self.theta, self.deviation
         self.value, self.value_error = transforms.origin
@@ -259,7 +260,8 @@ class StraightContour:
         """Return the term of each of four poles in the trapezoid sum of its integral, relative to its scale; (4, M, R).
 
         The integrals are the tails I0 and I1 of the loss under H0 and H1 (poles 0 and 1), and its profile ID (both
-        poles). `c` has thresholds (M, R), and `log_scale` has ln of the scales of the integrals.
+        poles). `c` has thresholds (M, R), and `log_scale` has ln of the scales of the integrals. M is the number of
+        thresholds of each contour, and R that of contours.
         """
         return self._pole_signs * np.exp(_POLES_SCALED * c - log_scale[_POLES_ROW] + self._pole_logs)
 
@@ -289,7 +291,8 @@ class StraightContour:
 
         `c` has thresholds (M, R). Each bound is the smallest over the tilts further out. The mask has the poles between
         the contour and the tilts of these bounds, whose terms are known. Alias terms are the errors of the trapezoid
-        sum along the contour, and poles are those of the integrands, 0 or 1.
+        sum along the contour, and poles are those of the integrands, 0 or 1. M is the number of thresholds of each
+        contour, and R that of contours.
         """
         exponents = self._side_bases - self._side_offsets * c
         chosen: FloatArray = self._side_tilts[_SIDES, exponents.argmin(axis=1), self._columns]
@@ -300,7 +303,8 @@ class StraightContour:
 def _by_integral(poles: FloatArray) -> FloatArray:
     """Return the sums over the poles of each of three integrals, (3, M, R), from the `poles` terms of shape (4, M, R).
 
-    The third integral has two poles, and the first and second have one each. The terms are overwritten.
+    The third integral has two poles, and the first and second have one each. The terms are overwritten. M is the number
+    of thresholds of each contour, and R that of contours.
     """
     poles[2] += poles[3]
     return poles[:3]
@@ -348,7 +352,7 @@ def _tail_bound(transforms: TransformsOfRuns, step: FloatArray, first: FloatArra
     and 1/(z (z - 1)) at z = theta + it, with nodes t at a distance h = `step`. The integrand F = e^{K(z) - K(theta)}
     has |F| <= e^{U(t)} with a decreasing function U. So blocks [t, 8t] contribute at most (1/pi) e^{U(t)} (ln 8 + h/t).
     Beyond the last block the decay V/t of one step, with a constant V, or the decay of the Gaussian part bounds the
-    sum. The third kernel has an additional factor 1/t.
+    sum. The third kernel has an additional factor 1/t. R is the number of contours.
     """
     log_variation, squares = transforms.log_variation, transforms.gaussian_mu_squared
     plain, profile, height = np.zeros_like(first), np.zeros_like(first), first

@@ -91,7 +91,7 @@ class Cumulants(Protocol):
     def cumulants(self, tilts: FloatArray) -> RealCumulants:
         """Return K, K', K'' at real tilts of shape (S,), with a bound of the error of K.
 
-        K is the log-moment function of the loss (`Cumulants`).
+        K is the log-moment function of the loss (`Cumulants`). S is the number of tilts.
         """
         ...
 

@@ -85,20 +85,21 @@ class TransformsOfRuns(ABC):
     def few_nodes(self, step: FloatArray) -> FloatArray:
         """Return the number of nodes of each contour for which `most_nodes` nodes are too few, shape (R,).
 
-        `step` is the distance of the nodes of each contour, shape (R,).
+        `step` is the distance of the nodes of each contour, shape (R,). R is the number of runs.
         """
 
     @abstractmethod
     def is_affordable(self, heights: FloatArray, step: FloatArray) -> BoolArray:
         """Return a mask (R,) of the contours whose work is within a limit.
 
-        A contour ends at its height, and its nodes have the distance `step`.
+        A contour ends at its height, and its nodes have the distance `step`. R is the number of runs.
         """
 
     def longest(self, periods: FloatArray) -> FloatArray:
         """Return the period of each contour, shape (R,), from the `periods` that the contours need.
 
-        A period is 2 pi over the distance of the nodes. Contours that share nodes have the longest of their periods.
+        A period is 2 pi over the distance of the nodes. Contours that share nodes have the longest of their periods. R
+        is the number of runs.
         """
         return periods
 
@@ -111,7 +112,7 @@ class TransformsOfRuns(ABC):
 
     @abstractmethod
     def log_bounds(self, tilts: FloatArray) -> FloatArray:
-        """Return upper bounds of K at real `tilts`, both of shape (S, R), infinite where none is known.
+        """Return upper bounds of K at real `tilts`, both of shape (tilts, runs), infinite where none is known.
 
         K(s) = ln E0 e^{sS} is the log-moment function of the loss S of a run.
         """
@@ -121,7 +122,7 @@ class TransformsOfRuns(ABC):
         """Return K(theta + i k `step`) - K(theta), k = 0..the largest count, with error bounds, shape (R, nodes + 1).
 
         K(z) = ln E0 e^{zS} for the loss S of a run, and theta is the real number at which its contour crosses the axis.
-        The bounds hold up to the `counts` of each contour.
+        The bounds hold up to the `counts` of each contour. R is the number of runs.
         """
 
     @abstractmethod
@@ -129,7 +130,8 @@ class TransformsOfRuns(ABC):
         """Return `(whole, single)`: bounds of ln |M(theta + it)/M(theta)| for all t >= each height, shape (H, R).
 
         `whole` is for the run, and `single` is the smallest bound of one step of it. M is the moment-generating
-        function of the loss, and theta the real number at which the contour crosses the axis.
+        function of the loss, and theta the real number at which the contour crosses the axis. R is the number of runs,
+        and H that of heights of each run.
         """
 
 
@@ -211,7 +213,10 @@ class TransformOfRun(TransformsOfRuns):
         return np.exp([self._transform.log_atoms(float(tilt)) for tilt in tilts])
 
     def log_bounds(self, tilts: FloatArray) -> FloatArray:
-        """Return upper bounds of the log-moment function K at real `tilts` (S, 1), infinite where none is known."""
+        """Return upper bounds of the log-moment function K at real `tilts` (S, 1), infinite where none is known.
+
+        S is the number of tilts of each run.
+        """
         cumulants = self._transform.cumulants(tilts[:, 0])
         return np.where(np.isfinite(cumulants.error), cumulants.value + cumulants.error, np.inf)[:, None]
 
@@ -229,7 +234,7 @@ class TransformOfRun(TransformsOfRuns):
         """Return `(whole, single)`: bounds of ln |M(theta + it)/M(theta)| for all t >= each height, shape (H, 1).
 
         M is the moment-generating function of the run (`whole`) or of one step (`single`), and theta the tilt of the
-        contour.
+        contour. H is the number of heights of each run.
         """
         whole, single = self._contour.log_majorants(heights[:, 0])
         return whole[:, None], single[:, None]

@@ -297,7 +297,7 @@ class CoarseTransform:
     def cumulants(self, tilts: FloatArray) -> RealCumulants:
         """Return K(s) = ln E e^{s loss} of the run, with K' and K'', at real tilts s, shape (S,).
 
-        The errors of the numbers are unknown and given as 0.
+        The errors of the numbers are unknown and given as 0. S is the number of tilts.
         """
         run, sign = self._run, -1.0 if self._reflected else 1.0
         there = 1 - tilts if self._reflected else tilts

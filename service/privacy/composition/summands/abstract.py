@@ -48,6 +48,8 @@ class RealCumulants(NamedTuple):
 def in_chunks(evaluate: Callable[[FloatArray], RealCumulants], tilts: FloatArray, size: int) -> RealCumulants:
     """Return the cumulants at all tilts, evaluated in chunks so that memory is bounded.
 
+    S is the number of tilts.
+
     Parameters
     ----------
     evaluate : callable
@@ -170,8 +172,11 @@ class Summand(ABC):
         return (self.rank,)
 
     def joins(self, _group: Sequence[Any], /) -> bool:
-        """Return whether these steps share the arrays of `_group`, earlier summands of the same kind."""
-        return False
+        """Return whether these steps share the arrays of `_group`, earlier summands of the same kind.
+
+        By default they do if their losses have no density, because such laws need no common grid.
+        """
+        return not self.decays
 
     @classmethod
     def last_nodes_are_negligible(
@@ -242,8 +247,8 @@ class TruncatedSummand(ABC):
     def cumulants(self, tilts: FloatArray) -> RealCumulants:
         """Return the log-moment function K(s) = ln E0 e^{sS} of the sum S of these steps' losses, with K' and K''.
 
-        `tilts` holds the real tilts s, shape (S,). All arrays of the result, and its bound of the error of K, have that
-        shape.
+        `tilts` holds the real tilts s, shape (tilts,). All arrays of the result, and its bound of the error of K, have
+        that shape.
         """
 
 

@@ -12,9 +12,7 @@ equidistant heights t_k, k = a B + b, are products of two matrices, of e^{i a B 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Self
 
 import numpy as np
 from typing_extensions import override
@@ -75,10 +73,6 @@ class AtomSteps(Summand):
     def order(self) -> tuple[int, ...]:
         return 5, self.law.size, self.count
 
-    @override
-    def joins(self, group: Sequence[Self]) -> bool:
-        return True
-
 
 class AtomParts(TruncatedSummand):
     """Parts of a run, each of them N_i equal steps with a list of losses.
@@ -116,7 +110,7 @@ class AtomParts(TruncatedSummand):
         return lost, lost
 
     def cumulants(self, tilts: FloatArray) -> RealCumulants:
-        """Return K(s), K'(s), K''(s) at the real tilts s, shape (S,), with a bound of the error of K.
+        """Return K(s), K'(s), K''(s) at the real tilts s, shape (tilts,), with a bound of the error of K.
 
         K(s) = ln E0 e^{sS} is the log-moment function of the total loss S of all steps.
         """

@@ -101,6 +101,8 @@ class GaussianMixtureOnContour(TrapezoidOnContour[TruncatedGaussianMixture]):
     def _built(self, eta: FloatArray) -> MixtureMajorants:
         """Return B_eta(t)/M(theta) as a trapezoid sum for eta of shape (E, parts), with its error.
 
+        E is the number of paths Im x = eta.
+
         B_eta(t) bounds |M(theta + it)| by the integral of |phi a^z b^{1-z}| on the path Im x = eta, where M is the
         transform of one step (`TrapezoidOnContour.log_majorants`). With f = phi a^z b^{1-z} and g(x) = conj f(conj x),
         the integrand of B is the root of f(x + i eta) g(x - i eta). It continues to |Im x| <= q with the modulus
@@ -177,7 +179,7 @@ class MixtureMajorants:
     B_eta(t) bounds |M(theta + it')| for all heights t' >= t of the contour, and M is the transform of one step. The sum
     is over nodes. `turn` is D = arg A - arg B at Im x = eta, with A(x, q) = a(x + iq)/a(x) for the density phi a of H1,
     and B likewise for H0. `eta` and `width` have the shape (E, parts), and arrays at nodes (E, parts, nodes). A part is
-    a number of equal steps of a run. theta is the tilt of the contour.
+    a number of equal steps of a run. theta is the tilt of the contour. E is the number of paths Im x = eta.
     """
 
     eta: FloatArray
@@ -203,7 +205,8 @@ class MixtureMajorants:
         D >= 0. Each vertical path costs eta/h terms, with the distance h of the nodes. Outside of the nodes J the path
         stays on the real axis, where far jumps may turn too fast for the step. The sides of the sum's rectangle there
         have the same bounds as those of the strips of a contour. The best J serves on either side. A part is a number
-        of equal steps of a run. M is the transform of one step, and theta the tilt.
+        of equal steps of a run. M is the transform of one step, and theta the tilt. H is the number of heights, and E
+        that of paths Im x = eta.
         """
         count_work(_A_TERM * len(heights) * self.log_terms.size)
         t = heights[:, None, :, None]

@@ -291,7 +291,7 @@ class GaussianMixtureNodes(TrapezoidNodes):
         """Return ln |A|, arg A and lower bounds of |A| for A(x, q) = a(x + iq)/a(x), at the nodes x and heights q.
 
         phi a is the density of H1, with the normal density phi. `height` holds q, shape (E, parts). A part is a number
-        of equal steps of a run.
+        of equal steps of a run. E is the number of heights q.
         """
         count_work(_A_STRIP * height.size * self.responsibility.shape[-1] * (4 + self.responsibility.shape[-2]))
         q = height[..., None]
@@ -314,7 +314,7 @@ class MixtureStrip:
 
     `height` is q, shape (E, parts). `log_modulus` is ln |A| and `argument` is arg A, shape (E, parts, nodes). `least`
     is a lower bound of |A(x', q')| for x' within half a cell and |q'| <= q. Where it is not positive, the strip has no
-    bound. A part is a number of equal steps of a run.
+    bound. A part is a number of equal steps of a run. E is the number of heights q.
     """
 
     height: FloatArray

@@ -32,7 +32,8 @@ def tilted(loss: FloatArray, log_weight: FloatArray, tilts: FloatArray) -> tuple
     """Return the weights e^{log_weight + sL - shift}, shape (S, P, n), and the shift, shape (S, P).
 
     `loss` holds L and `log_weight` the weights at the nodes, shape (P, n). `tilts` holds the tilts s, shape (S, 1) or
-    (S, P). The shift keeps the weights from overflowing and is mostly 0.
+    (S, P). The shift keeps the weights from overflowing and is mostly 0. P is the number of parts of the run, S that of
+    tilts, and n that of nodes.
     """
     joint = tilts[:, :, None] * loss
     joint += log_weight
@@ -50,7 +51,8 @@ def untilting(
 
     L is the loss of a node and s the tilt. `weights` is null_weight e^{sL}/total, and `alternative_weight` is
     null_weight e^L. `total` has the shape (P,). An error of L is multiplied by this bound in the second-order sums of
-    E_s(L), and by s times this bound in those of M(s) = E0 e^{sL}.
+    E_s(L), and by s times this bound in those of M(s) = E0 e^{sL}. P is the number of parts of the run, and n that of
+    nodes.
     """
     exponent = np.abs((1 - tilt) * loss)
     return np.where(exponent < 1, 2 * weights * exponent, weights + alternative_weight / total[:, None])
@@ -67,7 +69,8 @@ def excess(
 
     M(s) = E0 e^{sL} is the transform of the loss L at the tilt s. `weight_difference` is null_weight (e^L - 1), and
     `weights` is null_weight e^{sL}. Where max(1, |s|) |L| < 0.4 the summands are power series to order 14. The
-    remainder is below 2e-16 of them, far inside the relative error of a weight.
+    remainder is below 2e-16 of them, far inside the relative error of a weight. P is the number of parts of the run,
+    and n that of nodes.
     """
     tilt = _one_number(tilt)
     linear = tilt * weight_difference
@@ -96,7 +99,8 @@ def mean_excess(
 
     All arrays have the shape (P, n). E_theta is the expectation under the law tilted by e^{theta L}. `weights` are its
     weights of sum 1, `weight_difference` is null_weight (e^L - 1), and `total` is M(theta) = E0 e^{theta L}, shape
-    (P,). The summands are power series where (1 + |theta|) |L| < 0.5. L is the loss.
+    (P,). The summands are power series where (1 + |theta|) |L| < 0.5. L is the loss. P is the number of parts of the
+    run, and n that of nodes.
     """
     theta = _one_number(theta)
     scale = 1 + abs(theta)
@@ -140,7 +144,7 @@ def tilted_differences(
     """Return d_k = E_theta(e^{i t_k L} - 1) at t_k = k step for all parts, shape (P, nodes + 1).
 
     E_theta is the expectation over the nodes with the given weights, and L the loss of a node. A part is a number of
-    equal steps of a run.
+    equal steps of a run. P is the number of parts of the run.
 
     Parameters
     ----------
@@ -204,7 +208,8 @@ def _by_pieces(
 def values_on_contour(counts: FloatArray, d: ComplexArray, error: FloatArray, together: int = 0) -> ValuesOnContour:
     """Return sum N ln(1 + d) over the parts, which is K(theta + it) - K(theta) of a run, and a bound of its error.
 
-    K(z) = ln E0 e^{zS} is the log-moment function of the run's loss S. A part is a number of equal steps of a run.
+    K(z) = ln E0 e^{zS} is the log-moment function of the run's loss S. A part is a number of equal steps of a run. P is
+    the number of parts of the run.
 
     Parameters
     ----------

@@ -57,7 +57,10 @@ class SampledChiSquareOnContour(TrapezoidOnContour[TruncatedSampledChiSquare]):
 
     @override
     def field(self, height: FloatArray) -> StripField:
-        """Return bounds of the tilted integrand on strips of half-width `height`, shape (E, 1)."""
+        """Return bounds of the tilted integrand on strips of half-width `height`, shape (E, 1).
+
+        E is the number of half-widths of strips.
+        """
         theta, strips = float(self.theta[0]), [self.law.strip(float(a)) for a in height[:, 0]]
         near = np.array([[strip.near] for strip in strips])
         return StripField(
@@ -167,7 +170,8 @@ class ChiSquareMajorants:
     def _log_far(self, heights: FloatArray) -> FloatArray:
         """Return ln of a bound of |M(theta + it')/M(theta)| for all t' >= t, from the paths Im s = -eta and from V/t.
 
-        The result has the shape (H,) of the heights t. M is the transform of one step, and theta the tilt.
+        The result has the shape (H,) of the heights t. M is the transform of one step, and theta the tilt. H is the
+        number of heights.
         """
         with np.errstate(divide="ignore"):
             best = np.minimum(self._log_variation - np.log(heights), 0.0)
@@ -180,7 +184,7 @@ class ChiSquareMajorants:
         """Return bounds of the trapezoid errors of M(theta + it)/M(theta) at increasing heights t, shape (H,).
 
         M is the transform of one step, and theta the tilt of the contour. The bound increases with t. It is evaluated
-        at a few heights, and each t takes the bound of the next height evaluated.
+        at a few heights, and each t takes the bound of the next height evaluated. H is the number of heights.
         """
         few = heights[-1] * _MANY_HEIGHTS
         errors = np.fmin.reduce(self._contour.strip_errors(few[:, None], self._contour.half_widths))[:, 0]
@@ -226,7 +230,7 @@ class ChiSquareMajorants:
     def log_bounds(self, heights: FloatArray) -> FloatArray:
         """Return ln of the best bound of |M(theta + it')/M(theta)| over t' >= t at each height t, shape (H, 1, 1).
 
-        M is the transform of one step, and theta the tilt of the contour Re z = theta.
+        M is the transform of one step, and theta the tilt of the contour Re z = theta. H is the number of heights.
         """
         heights = heights[:, 0]
         known_heights, bounds = self._looked_up

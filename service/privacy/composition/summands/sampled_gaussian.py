@@ -386,7 +386,7 @@ class TruncatedSampledGaussian(NormalTrapezoid):
         The shape is (S, parts). phi is the normal density, w the likelihood ratio and s a tilt. The integral is at most
         Phi(y0) max(w^s, (1-p)^s), with w = w0 at y0. Left of y0 the slope of ln w is below its slope r0/sigma at y0,
         for the responsibility r0. With a = |s| r0/sigma and a <= -y0 the integral is at most w0^s e^{a y0 + a^2/2}
-        Phi(y0 + a) <= w0^s e^{-y0^2/2}/2. A part is a number of equal steps of a run.
+        Phi(y0 + a) <= w0^s e^{-y0^2/2}/2. A part is a number of equal steps of a run. S is the number of tilts.
         """
         loss, weight, least_loss, fallen, moderate = self._left_end
         farthest = np.where(np.abs(tilts) <= moderate, tilts * loss, np.maximum(tilts * loss, tilts * least_loss))

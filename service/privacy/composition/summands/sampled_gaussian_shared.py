@@ -33,7 +33,7 @@ def moment_sums(grid: SampledGaussianNodes, soft: FloatArray, tilts: FloatArray)
     """Return sums over the nodes of weights e^{sL} times 1, L, L^2 and the two error columns of the grid.
 
     L is the loss at a node. The columns are those of `TrapezoidNodes.columns`. A part is a number of equal steps of a
-    run.
+    run. S is the number of tilts.
 
     Parameters
     ----------
@@ -76,7 +76,8 @@ def differences(weights: FloatArray, soft: FloatArray, unsampled: FloatArray, st
 
     The expectation E is taken under the `weights` of each part (P, n), whose sum is 1. The loss at a node is L = ln(1 -
     p) + s, with `soft` = s, shape (n,), and `unsampled` = ln(1 - p), shape (P,). With F(x) = e^{ix} - 1, the identity d
-    = e^{it ln(1-p)} E F(ts) + F(t ln(1 - p)) holds. A part is a number of equal steps of a run.
+    = e^{it ln(1-p)} E F(ts) + F(t ln(1 - p)) holds. A part is a number of equal steps of a run. P is the number of
+    parts.
     """
     rows = max(1, math.isqrt(nodes + 1))
     columns = -(-(nodes + 1) // rows)
@@ -99,7 +100,7 @@ def difference_slope(weights: FloatArray, soft: FloatArray, unsampled: FloatArra
     `soft` is s = ln(1 + e^u) at the nodes (n,), `unsampled` is ln(1 - p) (P,), and `relative` the relative error of the
     weights (P, n). With F(x) = e^{ix} - 1, the bound uses |F(a)F(b)| + |F(a)| + |F(b)| <= 3 (a + b) for a, b >= 0, and
     |F(t ln(1-p))| <= t |ln(1-p)|. It counts 80 units of rounding for losses, phases and products, and adds the length
-    of one sum and the number of sums.
+    of one sum and the number of sums. P is the number of parts.
     """
     relative = relative + (80 + SUM_BLOCK + len(soft) / SUM_BLOCK) * UNIT_ROUNDOFF
     kept = weights * relative

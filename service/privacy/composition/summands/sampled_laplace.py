@@ -17,10 +17,8 @@ Steep laws and high contours have more panels and nodes (`SampledLaplaceParts.re
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Self
 
 import numpy as np
 from typing_extensions import override
@@ -69,10 +67,6 @@ class LaplaceSteps(Summand):
     def loss_range(self) -> tuple[float, float]:
         low, high = np.log1p(self.sample_rate * np.expm1(np.array([-self.largest_loss, self.largest_loss]))).tolist()
         return self.count * low, self.count * high
-
-    @override
-    def joins(self, group: Sequence[Self]) -> bool:
-        return True
 
 
 class SampledLaplaceParts(TruncatedSummand):
@@ -240,8 +234,8 @@ class SampledLaplaceParts(TruncatedSummand):
     def cumulants(self, tilts: FloatArray) -> RealCumulants:
         """Return the log-moment function K(s) = ln E0 e^{sS} of all steps, with K' and K'', at the real tilts s.
 
-        The shape is (S,). M(s) - 1 is summed where the loss L is small, so that its rounding is relative to E|e^{sL} -
-        1|.
+        The shape is (tilts,). M(s) - 1 is summed where the loss L is small, so that its rounding is relative to
+        E|e^{sL} - 1|.
         """
         weights, log_total, rounding = self.tilted(tilts)
         mean = (weights * self.loss).sum(axis=-1)
@@ -261,7 +255,8 @@ class SampledLaplaceParts(TruncatedSummand):
         """Return the laws tilted by e^{sL}, ln M(s), and a bound of the rounding error of ln M(s), at the tilts s.
 
         L is the loss of a step and M(s) = E0 e^{sL} its transform. The first array has the shape (S, parts, nodes) and
-        rows of sum 1. The others have the shape (S, parts). A part is a number of equal steps of a run.
+        rows of sum 1. The others have the shape (S, parts). A part is a number of equal steps of a run. S is the number
+        of tilts.
         """
         exponent = tilts[:, None, None] * self.loss
         shift = exponent.max(axis=-1)
@@ -283,6 +278,7 @@ class SampledLaplaceParts(TruncatedSummand):
         """Return ln of a bound of the quadrature error of M(s + i t), the transform of a step, shape (S, T, parts).
 
         The tilts s have the shape (S,) and the heights t the shape (S, T). A part is a number of equal steps of a run.
+        S is the number of tilts, and T that of heights.
         """
         return self._bounds.log_error(tilts, heights, self._degree + 1)
 
@@ -316,7 +312,7 @@ class PanelBounds:
         """Return ln of the bound for M(s + it) with `nodes` nodes on each panel, shape (S, T, parts).
 
         M is the transform of one step. The tilts s have the shape (S,) and the heights t the shape (S, T). A part is a
-        number of equal steps of a run.
+        number of equal steps of a run. S is the number of tilts, and T that of heights.
         """
         s = tilts[:, None, None, None]
         size = np.where(s > 0, s * self._log_largest, s * self._log_smallest) + self._log_factor

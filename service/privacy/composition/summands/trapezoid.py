@@ -124,7 +124,7 @@ class TrapezoidNodes:
 
         The shape is (S, parts, nodes), and the shift, shape (S, parts). phi b is the density of H0, h the distance of
         nodes and L the loss. `tilts` holds the tilts s, shape (S, 1) or (S, parts). The shift keeps the weights from
-        overflowing. A part is a number of equal steps of a run.
+        overflowing. A part is a number of equal steps of a run. S is the number of tilts.
         """
         return node_sums.tilted(self.loss, self.log_null_weight, tilts)
 
@@ -249,21 +249,22 @@ class TruncatedTrapezoid(PartArrays):
         """Return upper bounds of -g' and of g' over the cell of each node, for g = ln(phi a^s b^{1-s}) at the tilt s.
 
         phi a and phi b are the densities of H1 and H0. Both arrays have the shape (parts, nodes) or (S, parts, nodes).
-        A part is a number of equal steps of a run.
+        A part is a number of equal steps of a run. S is the number of tilts.
         """
 
     def log_strip_bound(self, tilt: FloatArray, strip: int) -> FloatArray:
         """Return ln of an upper bound of |A|^s |B|^{1-s} on a strip over the cells, shape (S, parts, nodes).
 
         A = a(x + iq)/a(x) and B = b(x + iq)/b(x) for the densities phi a of H1 and phi b of H0. `tilt` holds the tilts
-        s and `strip` is the index of the strip |Im x| <= q. A part is a number of equal steps of a run.
+        s and `strip` is the index of the strip |Im x| <= q. A part is a number of equal steps of a run. S is the number
+        of tilts.
         """
         return self.grid.lowered(tilt, self.log_least[strip])
 
     def coarse_log_strip_bound(self, tilts: FloatArray) -> FloatArray:
         """Return the maximum over the nodes of the bound `log_strip_bound`, or more; shape (strips, S, parts).
 
-        A part is a number of equal steps of a run.
+        A part is a number of equal steps of a run. S is the number of tilts.
         """
         low = np.minimum(tilts, 0.0)
         if self.grid.mirrored:
@@ -274,7 +275,7 @@ class TruncatedTrapezoid(PartArrays):
         """Return bounds of the integrals on the vertical sides of each strip, scaled by e^{-shift}.
 
         The shape is (strips, S, parts). The result is None for laws whose `end_error` includes the sides. A part is a
-        number of equal steps of a run.
+        number of equal steps of a run. S is the number of tilts.
         """
         return None
 
@@ -282,13 +283,15 @@ class TruncatedTrapezoid(PartArrays):
     def end_error(self, tilts: FloatArray, shift: FloatArray) -> FloatArray:
         """Return a bound of the error of M(s) from the truncation of the nodes, times e^{-shift}, shape (S, parts).
 
-        M(s) = E0 e^{sL} is the transform of a step at the tilts s. A part is a number of equal steps of a run.
+        M(s) = E0 e^{sL} is the transform of a step at the tilts s. A part is a number of equal steps of a run. S is the
+        number of tilts.
         """
 
     def shared_sums(self, tilts: FloatArray) -> FloatArray | None:  # noqa: ARG002 - mostly none
         """Return the sums over the nodes of `columns`, with the weights e^{sL} at the tilts s, shape (S, parts, 5).
 
-        The result is None unless the parts share their losses L. A part is a number of equal steps of a run.
+        The result is None unless the parts share their losses L. A part is a number of equal steps of a run. S is the
+        number of tilts.
         """
         return None
 
@@ -302,10 +305,10 @@ class TruncatedTrapezoid(PartArrays):
     def cumulants(self, tilts: FloatArray) -> RealCumulants:
         """Return K(s) = ln E0 e^{sS} of the steps' total loss S, with K', K'' and an error bound of K.
 
-        K is the log-moment function under H0. `tilts` holds the real tilts s, shape (S,), or (S, runs) for separate
-        runs. The bound is infinite where the nodes end too early. The sums are plain, and the error of K grows like N
-        UNIT_ROUNDOFF for N steps. Chernoff bounds and the choice of contours tolerate that error; the prefactor of a
-        contour uses `value` instead.
+        K is the log-moment function under H0. `tilts` holds the real tilts s, shape (tilts,), or (tilts, runs) for
+        separate runs. The bound is infinite where the nodes end too early. The sums are plain, and the error of K grows
+        like N UNIT_ROUNDOFF for N steps. Chernoff bounds and the choice of contours tolerate that error; the prefactor
+        of a contour uses `value` instead.
         """
         return in_chunks(self._cumulants, tilts, self.size)
 
@@ -403,7 +406,7 @@ class TruncatedTrapezoid(PartArrays):
         are scaled by e^{-shift}. The factor 2.1 stands for 2/(1 - e^{-2 pi q/h}), with the half-width q of the strip
         and the node distance h: wherever the bound is below 0.05, 2 pi q/h is at least 3. An upper Riemann sum serves
         where the smallest |A| of all nodes (`TruncatedTrapezoid`) is too coarse. The best strip is used. A part is a
-        number of equal steps of a run.
+        number of equal steps of a run. S is the number of tilts.
         """
         grid = self.grid
         sides = self.sides(tilts, shift)
@@ -467,7 +470,8 @@ class NormalTrapezoid(TruncatedTrapezoid):
     def beyond(self, tilts: FloatArray, shift: FloatArray) -> FloatArray | float:  # noqa: ARG002 - mostly none
         """Return a bound of M(s) e^{-shift} beyond nodes where the law is not truncated.
 
-        M(s) = E0 e^{sL} is the transform of a step. A part is a number of equal steps of a run.
+        M(s) = E0 e^{sL} is the transform of a step. A part is a number of equal steps of a run. S is the number of
+        tilts.
 
         Parameters
         ----------
@@ -503,7 +507,8 @@ class NormalTrapezoid(TruncatedTrapezoid):
 
         The shape is (S, parts). A side is half a cell from the last node, with the weight 1/(1 + e^{2 pi |Im x|/h}) for
         the node distance h. As e^{q^2/2}, the growth of phi at the height q, stays below the root of the growth of that
-        weight, the side is less than half a term. phi falls outwards. A part is a number of equal steps of a run.
+        weight, the side is less than half a term. phi falls outwards. A part is a number of equal steps of a run. S is
+        the number of tilts.
         """
         log_weight, above, below, *flipped = self._ends
         s = tilts[:, :, None]

@@ -80,7 +80,7 @@ class EtaMajorants(Protocol):
     def eta(self) -> FloatArray:
         """Heights eta of the integration paths Im x = eta, shape (E, parts).
 
-        A part is a number of equal steps of a run.
+        A part is a number of equal steps of a run. E is the number of paths Im x = eta.
         """
         ...
 
@@ -88,7 +88,8 @@ class EtaMajorants(Protocol):
         """Return upper bounds of ln B_eta(t)/M(theta), at most 0, at the heights t; shape (H, E, parts).
 
         B_eta(t) is the majorant of `EtaMajorants`. `heights` has the shape (H, 1) or (H, parts). A part is a number of
-        equal steps of a run. M is the transform of one step, and theta the tilt.
+        equal steps of a run. M is the transform of one step, and theta the tilt. H is the number of heights, and E that
+        of paths Im x = eta.
         """
         ...
 
@@ -143,7 +144,7 @@ class TrapezoidOnContour(SummandOnContour, Generic[LawT]):
         """Return bounds of the integrand on strips |Im x| <= q, where `height` holds q, shape (E, parts).
 
         The integrand is |a^z b^{1-z}| at x + iq, where a and b are the densities of H1 and H0 over the normal density.
-        A part is a number of equal steps of a run.
+        A part is a number of equal steps of a run. E is the number of half-widths of strips.
         """
 
     @property

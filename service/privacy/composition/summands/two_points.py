@@ -13,9 +13,7 @@ the transform vanishes at x = pi/2. Only the absolute error of the value is left
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Self
 
 import numpy as np
 from typing_extensions import override
@@ -62,10 +60,6 @@ class TwoPointSteps(Summand):
     def is_symmetric(self) -> bool:
         return True
 
-    @override
-    def joins(self, group: Sequence[Self]) -> bool:
-        return True
-
 
 class TwoPointParts(TruncatedSummand):
     """Parts of a run, each of them N_i equal steps with the losses +-eps_i; arrays have shape (parts,).
@@ -93,7 +87,7 @@ class TwoPointParts(TruncatedSummand):
         return len(self.epsilon)
 
     def cumulants(self, tilts: FloatArray) -> RealCumulants:
-        """Return K(s), K'(s), K''(s) at the real tilts s, shape (S,), with a bound of the error of K.
+        """Return K(s), K'(s), K''(s) at the real tilts s, shape (tilts,), with a bound of the error of K.
 
         K(s) = ln E0 e^{sS} is the log-moment function of the total loss S of all steps. Near 0 and 1, log1p of the
         product of two hyperbolic sines keeps relative digits. Elsewhere the value is the logarithm of cosines without

@@ -195,7 +195,7 @@ class SharedLevels:
         """Return approximate ln(g + k alpha) at the levels c of shape (n, K), and the widths of enclosures.
 
         g is the profile at c, and k = e^c. The minimum over c is the power at the false positive rates alpha[at[some]].
-        The enclosures narrow the bounds in `found`.
+        The enclosures narrow the bounds in `found`. K is the number of levels of each rate.
         """
         ends = tuple(end.reshape(levels.shape) for end in self._profile(levels.ravel()))
         self._tighten_power(alpha[at[some]], levels, ends, found, at[some])
@@ -213,7 +213,7 @@ class SharedLevels:
 
         g' is the profile of the swapped hypotheses, and k = e^c. The best level for the false positive rates
         alpha[at[some]] minimises the returned value. Where g' exceeds 1 - alpha, the returned value rises with the
-        level. The enclosures narrow the bounds in `found`.
+        level. The enclosures narrow the bounds in `found`. K is the number of levels of each rate.
         """
         ends = tuple(end.reshape(levels.shape)[:, ::-1] for end in self._mirrored(-levels[:, ::-1].ravel()))
         _tighten_error(alpha[at[some]], levels, ends, found, at[some])
@@ -268,7 +268,7 @@ class SharedLevels:
 
         Return two arrays of shape (n,): the last level proved to be below the best level, and the first level proved to
         be above it. `found` has the bounds at the rates `alpha` with the indices `at`, and `ends` the bounds of ln of
-        the profiles.
+        the profiles. S is the number of levels of each rate.
         """
         lines = np.log(alpha)[:, None] + c
         slack = SLACK * (1 + np.abs(lines) + np.abs(c))

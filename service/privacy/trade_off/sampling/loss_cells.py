@@ -76,7 +76,7 @@ class Cells:
         """Return upper bounds of the share tau of each cell's mass that is moved to the upper border, shape (K,).
 
         The rest of the mass is moved to the lower border, so that the mean likelihood ratio stays. Shares are in [0,
-        1].
+        1]. K is the number of cells.
         """
         left, right, mean = self.border[0, :-1], self.border[1, 1:], self.mean[1]
         with np.errstate(invalid="ignore", divide="ignore"):

@@ -234,7 +234,7 @@ class DeformedContour:
         """Return I0, I1, ID and the density of the loss under H0 at the thresholds center + `shift`, shape (4, C).
 
         I0 and I1 are the tails of the privacy loss under H0 and H1, and ID is its profile delta. All values are
-        relative to the factors of `log_scale`.
+        relative to the factors of `log_scale`. C is the number of thresholds.
         """
         moved = shift.astype(self._dtype)[:, None]
         turn = np.exp(-self._x * moved)
@@ -245,7 +245,8 @@ class DeformedContour:
     def integrals(self, thresholds: FloatArray) -> Integrals:
         """Return enclosures of the integrals I0(c), I1(c), ID(c) at thresholds c (nats), shape (C,).
 
-        I0 and I1 are the tails of the privacy loss beyond c under H0 and H1, and ID is the privacy profile delta(c).
+        I0 and I1 are the tails of the privacy loss beyond c under H0 and H1, and ID is the privacy profile delta(c). C
+        is the number of thresholds.
         """
         shift = thresholds - self.center
         found = self._sums(shift).astype(np.float64)
@@ -277,6 +278,7 @@ class DeformedContour:
         """Return I0, I1, ID and the density of the loss under H0 at thresholds (C,), and ln of their scales.
 
         Both arrays have the shape (4, C); a value is its entry times its scale, without an error bound. I0 and I1 are
-        the tails of the privacy loss beyond c under H0 and H1, and ID is the privacy profile delta(c).
+        the tails of the privacy loss beyond c under H0 and H1, and ID is the privacy profile delta(c). C is the number
+        of thresholds.
         """
         return self._sums(thresholds - self.center).astype(np.float64), self.log_scale(thresholds)

@@ -84,7 +84,7 @@ class Strips(NamedTuple):
     def finite(self) -> BoolArray:
         """Whether the integrals of some strip are bounded at every point, for each path, shape (P,).
 
-        A strip is the set of paths within a distance of a path (`Strips`).
+        A strip is the set of paths within a distance of a path (`Strips`). P is the number of paths.
         """
         return np.asarray(np.isfinite(self.above + self.below).all(axis=-1).any(axis=-1))
 
@@ -189,7 +189,7 @@ class MajorantGrid:
         """Nodes tau on a path of the sums that approximate majorants, shape (1, J).
 
         A majorant bounds a moment-generating function by the integral of a modulus along the path. Approximations
-        choose contours and paths.
+        choose contours and paths. J is the number of parameters tau.
         """
         return self.tau[None, :: self._stride]
 
@@ -218,7 +218,7 @@ class MajorantGrid:
         """Return about ln B_G(z) for each of P paths G and every point z, shape (P, Z). No bound depends on it.
 
         B_G(z) is the integral of |g w^z| along a path G of complex outcomes of the step, with their density g under H0
-        and the likelihood ratio w.
+        and the likelihood ratio w. Z is the number of points z.
         """
         return self._estimates(self._family_values, z)
 
@@ -342,7 +342,8 @@ class MajorantGrid:
 
         The majorant is the integral of |g w^z| along a path of outcomes v, with their density g under H0 and the
         likelihood ratio w. `ends` has the values at the first and the last node of each path. Sums over further nodes
-        have the same bound, because the bounding functions fall outwards.
+        have the same bound, because the bounding functions fall outwards. P is the number of paths, and V that of
+        points z of each path.
         """
         left = self._left_hump(paths, shift, z) if self.step.mirrored else self._left_tail(paths, ends, shift, z)
         tail = np.logaddexp(left, self._right_tail(paths, ends, shift, z))
@@ -350,6 +351,8 @@ class MajorantGrid:
 
     def _left_tail(self, paths: Paths, ends: PathValues, shift: FloatArray, z: ComplexArray) -> FloatArray:
         """Return ln of an upper bound of the majorant on G + i `shift` left of the grid, shape (P, V).
+
+        P is the number of paths, and V that of points z of each path.
 
         The majorant is the integral of |g w^z| along a path of outcomes v, with their density g under H0 and the
         likelihood ratio w. The steps are not mirrored. p is the sampling rate, tau the parameter of the path, and u the
@@ -382,7 +385,7 @@ class MajorantGrid:
         ratio is w = a/b, and g a and g b are the densities under H1 and H0. For Re z >= 0 |w| is below 1, and largest
         at the first node. |b| is little above e^u of its exponent u, and |arg b| <= |Im v|, so that |g b^y| is bounded
         by a normal density, with a real power y >= 1. `lag` is the largest slope of the logarithm of a further factor
-        of the integrand that grows outwards.
+        of the integrand that grows outwards. P is the number of paths, and V that of points z of each path.
         """
         step, end, x = self.step, float(self.tau[0]), z.real
         real_bound = end + paths.slope * np.abs(shift)
@@ -408,7 +411,8 @@ class MajorantGrid:
         g of v under H0 and the likelihood ratio w. sigma is the noise multiplier, m the mean of v, r = d ln w/dv, v' =
         dv/dtau and x = Re z. `ends` has the values at the first and the last node. Either d ln|f|/dtau = Re((-sigma^2
         (v - m) + z r) v') is below a negative constant there, or that of |g| |w|^x alone is, or no bound is known.
-        `lag` is the largest slope of the logarithm of a further factor of f.
+        `lag` is the largest slope of the logarithm of a further factor of f. P is the number of paths, and V that of
+        points z of each path.
         """
         step, end, size, slope = self.step, float(self.tau[-1]), np.abs(shift), paths.slope
         x, t = z.real, z.imag
@@ -453,7 +457,9 @@ class MajorantGrid:
         return np.where(near > self.step.log_odds + 1e-3, size / (1 - size), np.inf)
 
     def log_variation(self, paths: Paths, z: ComplexArray) -> FloatArray:
-        """Return ln V with |M(x + i t')| <= V/t' for all t' >= t, at points z = x + it of each path; shape (P, V).
+        """Return ln C with |M(x + i t')| <= C/t' for all t' >= t, at points z = x + it of each path; shape (P, V).
+
+        P is the number of paths, and V that of points z of each path.
 
         M(z) = int g b w^z dv is the moment-generating function of the loss ln w of the step. w is the likelihood ratio,
         r = d ln w/dv, and m is the mean of the outcome v. Here g is the normal density, and g b is the density of H0.
@@ -491,7 +497,8 @@ class MajorantGrid:
 
         `first` is ln of the part of the first node, and `distance` is |v - m| there for the outcome v with the mean m.
         w is the likelihood ratio, with r = d ln w/dv. For mirrored steps 1/|r| <= 1.5 and |r| + |r'/r| <= 4 there,
-        where |d ln a/dv| < .01 and |d ln b/dv| > .8, with w = a/b.
+        where |d ln a/dv| < .01 and |d ln b/dv| > .8, with w = a/b. P is the number of paths, and V that of points z of
+        each path.
         """
         step, fastest, end = self.step, 1 + paths.slope, float(self.tau[0])
         odds = math.exp(end + step.log_odds)

@@ -59,12 +59,14 @@ class Paths(NamedTuple):
     def height(self, tau: FloatArray, log_odds: float) -> FloatArray:
         """Return the imaginary parts of the outcomes v on the paths at the real parameters tau, shape (P, J).
 
-        `log_odds` is ln rho of `Paths`.
+        `log_odds` is ln rho of `Paths`. P is the number of paths, and J that of parameters tau.
         """
         return self.eta + 0.5 * self.slope * np.logaddexp(0.0, 2 * (tau - self.offset + log_odds))
 
     def largest_shift(self) -> FloatArray:
         """Return the largest |alpha| for which no path between G and G + i alpha meets a zero of w; shape (P, 1).
+
+        P is the number of paths.
 
         w is the likelihood ratio of a step at its outcome v. The path G has the parameter tau, the height eta, the
         slope k and the offset off of `Paths`, and rho = p/(1 - p) for the sampling rate p. With s = tau + ln rho, |Re v
@@ -173,7 +175,8 @@ class PathValues(NamedTuple):
     def along(step: SampledStep, paths: Paths, tau: FloatArray, shift: FloatArray) -> PathValues:
         """Return the values of a step's densities at the parameters `tau` of P paths G + i alpha.
 
-        `tau` has the shape (1, J), and alpha = `shift` the shape (P, 1). Equal paths are computed once.
+        `tau` has the shape (1, J), and alpha = `shift` the shape (P, 1). Equal paths are computed once. J is the number
+        of parameters tau.
         """
         if len(paths.eta) > 1:
             rows = np.concatenate(
@@ -202,18 +205,25 @@ class PathValues(NamedTuple):
     def log_ratio(self) -> ComplexArray:
         """Logarithm ln w = ln a - ln b of the likelihood ratio, the privacy loss, shape (P, J).
 
-        phi a and phi b are the densities of H1 and H0 with the normal density phi.
+        phi a and phi b are the densities of H1 and H0 with the normal density phi. P is the number of paths, and J that
+        of parameters tau.
         """
         return self.present.log if self.absent is None else self.present.log - self.absent.log
 
     @property
     def log_ratio_slope(self) -> ComplexArray:
-        """Derivative d ln w/dv of the logarithm of the likelihood ratio w at the outcomes v, shape (P, J)."""
+        """Derivative d ln w/dv of the logarithm of the likelihood ratio w at the outcomes v, shape (P, J).
+
+        P is the number of paths, and J that of parameters tau.
+        """
         own = self.present.responsibility
         return own if self.absent is None else own + self.absent.responsibility
 
     def log_gaussian(self, step: SampledStep) -> FloatArray:
-        """Return ln |g(v)| of the normal density g of the outcome v, without |dv|, shape (P, J)."""
+        """Return ln |g(v)| of the normal density g of the outcome v, without |dv|, shape (P, J).
+
+        P is the number of paths, and J that of parameters tau.
+        """
         distance = self.v - step.mean
         modulus = -0.5 * step.sigma**2 * (distance.real**2 - distance.imag**2)
         return modulus + math.log(step.sigma / math.sqrt(2 * math.pi))
@@ -221,7 +231,8 @@ class PathValues(NamedTuple):
     def log_density(self, step: SampledStep) -> FloatArray:
         """Return ln |g b| of the density of H0 at the outcomes v, without |dv|, shape (P, J).
 
-        g is the normal density, and b is 1 unless steps are mirrored.
+        g is the normal density, and b is 1 unless steps are mirrored. P is the number of paths, and J that of
+        parameters tau.
         """
         plain = self.log_gaussian(step)
         return plain if self.absent is None else plain + self.absent.log.real
