@@ -111,7 +111,7 @@ class OnesCurve(ProfileCurve):
         return self.ones.rough_log_delta(epsilon)
 
     @override
-    def ends_at(self, rate: float, *, with_error: bool = True) -> tuple[float, float, float, float]:
+    def _ends_at(self, rate: float, *, with_error: bool = True) -> tuple[float, float, float, float]:
         return drawn_point((self,), rate)
 
 
@@ -194,13 +194,13 @@ class WorstCurve(ProfileCurve):
         return CurvePoints(EnclosureArray(least, most), EnclosureArray(low, high), EnclosureArray(-anything, anything))
 
     @override
-    def ends_at(self, rate: float, *, with_error: bool = True) -> tuple[float, float, float, float]:
+    def _ends_at(self, rate: float, *, with_error: bool = True) -> tuple[float, float, float, float]:
         if self.is_listed:
             low, high, least, most = (float(end[0]) for end in self._envelope.points(np.array([rate])))
             return low, high, least, most
         ones = [curve for curve in self.curves if isinstance(curve, OnesCurve)]
         return (
-            drawn_point(ones, rate) if len(ones) == len(self.curves) else super().ends_at(rate, with_error=with_error)
+            drawn_point(ones, rate) if len(ones) == len(self.curves) else super()._ends_at(rate, with_error=with_error)
         )
 
     @override

@@ -93,7 +93,18 @@ class Ones:
         return found.log_low, found.log_high
 
     def rough_log_delta(self, epsilon: float) -> float:
-        """Return about ln delta at `epsilon` in [0, eps0), nats, by a saddle point; steers only."""
+        """Return about ln delta by a saddle point, for searches.
+
+        Parameters
+        ----------
+        epsilon : float
+            Threshold in [0, eps0), nats.
+
+        Returns
+        -------
+        float
+            An approximation without a bound.
+        """
         p, grown = float(self.ratio), math.expm1(epsilon)
         first = (p - 1 - grown) / (p + 1)
         if first <= 0:
@@ -105,7 +116,18 @@ class Ones:
         return math.log(max(value, 1e-3 * first * density, 1e-320))
 
     def threshold_of(self, chance: float) -> float:
-        """Return about the epsilon >= 0 at which the best test rejects with this chance, in (0, 1); steers only."""
+        """Return about the threshold at which the best test rejects with a given chance, for searches.
+
+        Parameters
+        ----------
+        chance : float
+            In (0, 1).
+
+        Returns
+        -------
+        float
+            Threshold >= 0, nats, without a bound.
+        """
         p = float(self.ratio)
         low, high = 0.0, math.log(p) + 40
         for _ in range(60):

@@ -47,10 +47,8 @@ ROUNDS: Final = (
 """Accuracy, and distances of thresholds around the best one in standard deviations, until a point is known."""
 GOOD: Final = 1e-3
 """Relative width of a power at which the search of a point stops."""
-NEAR_ROOT, MOST_ROOTS = 1e-4, 6
-"""Distance of ln delta from its target below which a guess of epsilon is bounded, and largest number of guesses."""
-MARGIN: Final = 0.01
-"""Distance of the first bound of epsilon from its guess, as a share of this distance."""
+NEAR_ROOT, MOST_ROOTS, MARGIN = 1e-4, 6, 0.01
+"""Distance of ln delta from its target below which a guess is bounded, number of guesses, share of the first margin."""
 MOST_WIDENINGS: Final = 12
 NEXT_TO_TOP: Final = 1e-6
 """Distance from the largest loss, relative to it, within which an epsilon is not told from it."""
@@ -87,7 +85,18 @@ class ProfileCurve(AbstractTradeOff):
 
     @abstractmethod
     def rough_log_delta(self, epsilon: float) -> float:
-        """Return about ln delta at `epsilon` >= 0 at little cost; steers only."""
+        """Return about ln delta at little cost, for searches.
+
+        Parameters
+        ----------
+        epsilon : float
+            Threshold >= 0, nats.
+
+        Returns
+        -------
+        float
+            An approximation without a bound.
+        """
 
     @override
     def _profile_formula(self, epsilon: FloatArray) -> EnclosureArray:
@@ -207,7 +216,7 @@ class ProfileCurve(AbstractTradeOff):
         if len(alpha) > FEW and not self.is_listed:
             powers, errors = self._tabulated_points(alpha)
         else:
-            found = np.array([self.ends_at(rate) for rate in alpha.tolist()])
+            found = np.array([self._ends_at(rate) for rate in alpha.tolist()])
             powers, errors = found[:, :2], found[:, 2:]
         power, error = (EnclosureArray(ends[:, 0], np.minimum(ends[:, 1], 1.0)) for ends in (powers, errors))
         anything = np.full_like(alpha, np.inf)
@@ -226,33 +235,29 @@ class ProfileCurve(AbstractTradeOff):
         errors = [proved_error(1 - rate, c, *other)[:2] for rate in alpha.tolist()]
         return np.array(powers), np.array(errors)
 
-    def ends_at(self, rate: float, *, with_error: bool = True) -> tuple[float, float, float, float]:
-        """Return bounds of the power at a rate in (0, 1), then of the type II error.
-
-        Without `with_error`, the bounds of the error may be trivial.
-        """
-        low, high = self.power_ends(rate)
+    def _ends_at(self, rate: float, *, with_error: bool = True) -> tuple[float, float, float, float]:
+        """Return bounds of the power at a rate in (0, 1), then of the type II error; wide ones without `with_error`."""
+        low, high = self._power_ends(rate)
         if not with_error or high - low <= GOOD * (1 - high):
             return low, high, (1 - high) * (1 - SLACK), (1 - low) * (1 + SLACK)
-        return low, high, *self._swapped.error_ends(1 - rate)
+        return low, high, *self._swapped._error_ends(1 - rate)  # noqa: SLF001 - the same class
 
     @override
     def _power_at_formula(self, rate: float) -> Enclosure:
-        low, high, _, _ = self.ends_at(rate, with_error=False)
-        return Enclosure(low, min(high, 1.0), self.evidence)
+        return Enclosure(*self._ends_at(rate, with_error=False)[:2], self.evidence)
 
-    def power_ends(self, rate: float) -> tuple[float, float]:
+    def _power_ends(self, rate: float) -> tuple[float, float]:
         """Return bounds of the power at a false positive rate in (0, 1)."""
         return self._proved_near(lambda c, ends: proved_power(rate, c, *ends), rate, (rate, 1.0))
 
-    def error_ends(self, power: float) -> tuple[float, float]:
+    def _error_ends(self, power: float) -> tuple[float, float]:
         """Return bounds of the type II error of the swapped hypotheses at the rate 1 - `power`, in (0, 1)."""
         return self._proved_near(lambda c, ends: proved_error(power, c, *ends), power, (0.0, power), is_error=True)
 
     @cached_property
     def scale(self) -> float:
         """Approximate standard deviation of the loss in nats. No bound depends on it."""
-        return min(2.5 * math.exp(self.middle(0.0)), self.largest_log_ratio.upper)
+        return min(2.5 * math.exp(self._middle(0.0)), self.largest_log_ratio.upper)
 
     def _proved_near(
         self, proved: ProvedBounds, argument: float, known: tuple[float, float], *, is_error: bool = False
@@ -270,7 +275,7 @@ class ProfileCurve(AbstractTradeOff):
 
         bottom = max(self.smallest_log_ratio.lower, -MOST_DEVIATIONS * self.scale)
         top = min(self.largest_log_ratio.upper, MOST_DEVIATIONS * self.scale)
-        near = lowest(lambda c: steer(c, self.middle(c)), bottom, top, 0.003 * self.scale)
+        near = lowest(lambda c: steer(c, self._middle(c)), bottom, top, 0.003 * self.scale)
         around = [min(max(near + each * ASIDE * self.scale, bottom), top) for each in (-1, 0, 1)]
         ends = [self._one(c, EASY) for c in around]
         known_at = [0.5 * (max(low, high - 2) + high) for low, high in ends]
@@ -286,7 +291,7 @@ class ProfileCurve(AbstractTradeOff):
                 break
         return low, high
 
-    def middle(self, epsilon: float) -> float:
+    def _middle(self, epsilon: float) -> float:
         """Return about ln delta at any threshold `epsilon`, nats; steers only."""
         if epsilon >= 0:
             return min(self.rough_log_delta(epsilon), 0.0)
