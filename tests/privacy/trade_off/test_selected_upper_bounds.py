@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.random import Generator
 from scipy import special
 
 from service.privacy.numerics.arrays import FloatArray
@@ -25,7 +26,7 @@ from service.privacy.trade_off.selection.trial_counts import (
     PoissonCounts,
     TrialCounts,
 )
-from tests.privacy.cases import built, dpsgd, selected
+from tests.privacy.cases import built, dpsgd, laplace, selected
 from tests.privacy.trade_off.test_selected import DELTA, LAWS, PAIRS, curve_of, delta_of_order, epsilon, gdp, small_pair
 
 
@@ -94,6 +95,7 @@ def test_runs_that_reveal_nearly_everything_or_nothing_have_finite_narrow_bounds
     most = epsilon(selected(gdp(50.0), "geometric", mean=10.0))
     one = epsilon(gdp(50.0), DELTA / 10)
     assert most.upper <= one.upper + 2 * math.log(10) + 1e-6
+    assert epsilon(gdp(50.0)).lower * (1 - 1e-12) <= most.lower < most.upper
     assert epsilon(selected(gdp(1e-9), "geometric", mean=10.0)).upper == 0.0
     assert epsilon(selected(gdp(1e-4), "poisson", mean=10.0), 1e-6).upper <= 2e-3
 
@@ -120,3 +122,40 @@ def test_selections_of_one_trial_share_its_points(monkeypatch: pytest.MonkeyPatc
         for law, numbers in (("geometric", {"mean": 3.0}), ("poisson", {"mean": 5.0}), ("fixed", {"count": 2})):
             epsilon(selected(dpsgd(1.0, 0.02, 300), law, **numbers))
     assert sum(np.isinf(scores).any() for scores in lists) == 2  # one first list in each direction
+
+
+ORDERS = 1 + np.exp(np.linspace(-6.0, 9.0, 400))
+
+
+def renyi_of_run(random: Generator) -> tuple[dict[str, Any], FloatArray]:
+    """Draw a run, and return its Renyi divergences at ORDERS."""
+    kind, size = int(random.integers(3)), float(np.exp(random.uniform(-5.0, 2.0)))
+    above = ORDERS - 1
+    if kind == 0:
+        return gdp(size), ORDERS * size**2 / 2
+    if kind == 1:
+        log_p = -math.log1p(math.exp(-size))
+        both = np.logaddexp(log_p + above * size, log_p - size - above * size)
+        return {"type": "pure_dp", "epsilon": size}, both / above
+    both = np.logaddexp(
+        np.log(ORDERS / (2 * ORDERS - 1)) + above * size, np.log(above / (2 * ORDERS - 1)) - ORDERS * size
+    )
+    return laplace(1 / size), both / above
+
+
+@pytest.mark.parametrize(
+    "seed", [*range(6), *(pytest.param(seed, marks=pytest.mark.thorough) for seed in range(6, 300))]
+)
+def test_renyi_bound_is_not_smaller(seed: int) -> None:
+    """The bound of Papernot, Steinke 2022 (Theorem 2), converted as by Canonne, Kamath, Steinke 2020."""
+    random = np.random.default_rng([20261132, seed])
+    run, divergences = renyi_of_run(random)
+    mean, shape = float(np.exp(random.uniform(0.05, 11.0))), float(random.choice([-0.5, 0.0, 0.5, 1.0, 3.0, 10.0]))
+    delta = float(10 ** random.uniform(-20.0, -0.3))
+    counts = NegativeBinomialCounts(mean, shape)
+    log_inverse = -math.log1p(-float(counts.ratio(np.array([1e300]))[0]))  # ln(1/g)
+    inner = float(((1 - 1 / ORDERS) * divergences + log_inverse / ORDERS).min())
+    selected_divergences = divergences + (1 + shape) * inner + math.log(mean) / (ORDERS - 1)
+    bounds = selected_divergences + np.log1p(-1 / ORDERS) - (math.log(delta) + np.log(ORDERS)) / (ORDERS - 1)
+    found = epsilon(selected(run, "truncated_negative_binomial", mean=mean, shape=shape), delta)
+    assert found.upper <= max(float(bounds.min()), 0.0) * (1 + 1e-9)

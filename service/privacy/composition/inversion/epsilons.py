@@ -43,11 +43,26 @@ def evaluate_epsilon(contours: DirectionContours, delta: float) -> Enclosure:
 
     `contours` are those of one direction of a run, whose privacy profile is delta(eps). The enclosure is in nats.
     """
+    if _advantage_cap(contours) <= delta:
+        return Enclosure(0.0, 0.0, EVIDENCE)
     far = _far_epsilon(contours, delta)
     if far is not None and far.relative_width() <= contours.accuracy.deformed:
         return far
     found = _evaluate_on_contours(contours, delta)
     return found if far is None else found.intersected(far)
+
+
+def _advantage_cap(contours: DirectionContours) -> float:
+    """Return an upper bound of the advantage delta(0) of a run of sampled Gaussian steps; infinity for other runs.
+
+    The advantage of a run is at most the sum over its steps. That of a step of rate p is p (2 Phi(mu/2) - 1), where mu
+    is the distance of its shifts.
+    """
+    steps = contours.run.sampled_steps
+    if not steps or contours.run.gaussian_mu_squared > 0:
+        return math.inf
+    distances = ((step.count * step.rate, (1 + step.mirrored) / step.sigma) for step in steps)
+    return math.fsum(uses * math.erf(mu / math.sqrt(8)) for uses, mu in distances) * (1 + 1e-12)
 
 
 def _far_epsilon(contours: DirectionContours, delta: float) -> Enclosure | None:

@@ -28,6 +28,7 @@ from service.privacy.enclosure import Enclosure, EnclosureArray, Evidence
 from service.privacy.mechanisms.abstract import Steps
 from service.privacy.numerics.arrays import FloatArray, IndexArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
+from service.privacy.numerics.work import is_spent
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 from service.privacy.trade_off.enclosed.logs import log_down, log_ends, log_up
 from service.privacy.trade_off.pair import TradeOffPair
@@ -165,6 +166,10 @@ class DiscretisedTradeOff(AbstractTradeOff):
         least, slack = self.singular_power.lower, 8 * UNIT_ROUNDOFF
         known.lower[0] = np.maximum(known.lower[0], log_down((least + (1 - least) * alpha) * (1 - slack)))
         known.upper[1] = np.minimum(known.upper[1], log_up(np.minimum((1 - least) * (1 - alpha) * (1 + slack), 1.0)))
+        if is_spent():
+            indices = np.arange(len(alpha))
+            self._lattices.read_composed(indices, known, lambda pair, at: read_lattice_points(pair, alpha[at]))
+            return known
         needed = np.array([digits_for(min(rate, 1 - rate)) for rate in alpha])
         for digits in sorted(set(needed)):
             indices = np.flatnonzero(needed == digits)
@@ -195,6 +200,9 @@ class DiscretisedTradeOff(AbstractTradeOff):
             alone = curve.profile(epsilon)
             known.lower[0] = np.minimum(np.maximum(known.lower[0], log_ends(alone)[0]), known.upper[0])
         indices = np.flatnonzero(~beyond)
+        if len(indices) and is_spent():
+            self._lattices.read_composed(indices, known, lambda pair, at: read_lattice_profile(pair, epsilon[at]))
+            return EnclosureArray.from_logs(known.lower[0], known.upper[0])
         for digits in LATTICE_DIGITS:
             if len(indices) == 0:
                 break

@@ -184,6 +184,24 @@ class LatticeSearch:
             for pair in self._lattices.finest_composed(_KEPT_READ, reflected=self._reflected):
                 reading.tighten(pair, wide)
 
+    def read_composed(
+        self, indices: IndexArray, known: Readings, read: Callable[[LatticePair, IndexArray], Readings]
+    ) -> None:
+        """Evaluate numbers on a few lattices that are composed already, to narrow `known` where no work is left.
+
+        Parameters
+        ----------
+        indices : array
+            Indices of the numbers in `known`.
+        known : Readings
+            Bounds to tighten.
+        read : callable
+            Function that returns bounds of the numbers at some indices from a composed pair of laws.
+        """
+        reading = _Reading(known, read, linear=False)
+        for pair in self._lattices.finest_composed(_KEPT_READ, reflected=self._reflected):
+            reading.tighten(pair, indices)
+
     def _refine(
         self,
         digits: float,

@@ -19,7 +19,7 @@ from service.privacy.trade_off.selection.given_count import deltas_given_count
 from service.privacy.trade_off.selection.nodes import Nodes
 from service.privacy.trade_off.selection.scaled import ScaledTradeOff
 from service.privacy.trade_off.selection.supporting_lines import BetweenLines
-from service.privacy.trade_off.selection.trial import TrialCurve
+from service.privacy.trade_off.selection.trial import LARGEST, TrialCurve
 from service.privacy.trade_off.selection.trial_counts import SLACK, TrialCounts
 from service.privacy.trade_off.selection.upper_bound import SelectionBound
 
@@ -47,13 +47,13 @@ class TrialCurves:
         self.pair = pair
         self.ahead = TrialCurve(dominating(pair.add))
         self.back = self.ahead if pair.add is pair.remove else TrialCurve(dominating(pair.remove))
-        self._attacks = attacks
+        self.runs = tuple(attacks)
 
     @cached_property
     def attacks(self) -> list[tuple[Nodes, Nodes]]:
         """Points of attained curves in both directions."""
         found: list[tuple[Nodes, Nodes]] = []
-        for each in self._attacks:
+        for each in self.runs:
             ahead = self._attained(each.add)
             found.append((ahead, ahead if each.add is each.remove else self._attained(each.remove)))
         return found
@@ -93,7 +93,10 @@ def selected_curve(
     elif composed is not None:
         above.append(dominating(composed(counts.fixed).add))
     slopes = _slopes(*lines[0])
-    tests = [attacked(ahead, back, counts, slopes) for ahead, back in trials.attacks]
+    tests: list[AbstractTradeOff] = [attacked(ahead, back, counts, slopes) for ahead, back in trials.attacks]
+    if lines[0][0][-1] >= LARGEST and counts.nothing == 0:
+        # Attacks on scores are not searched beyond. A score that says nothing releases the output of one run.
+        tests += [attained(each.add) for each in trials.runs]
     below = EasiestOf(tuple(tests)) if len(tests) > 1 else tests[0] if tests else GUESSING
     return Bracketed(below, TighterOf(above) if len(above) > 1 else above[0])
 
