@@ -1,6 +1,6 @@
 """Side-by-side measurements: `make bench` runs all of them and writes RESULTS.md.
 
-`numbers/` measures the numeric core in this process. `engines/` measures engines by name, and memory. `peers/` runs
+`numbers/` measures the numeric core in this process. `engines/` measures single engines, and memory. `peers/` runs
 other packages, each in a process of its own. `sweeps/` compares two engines on random cases. `http/` loads the service
 and a minimal application from this process. Each subject returns a `Section` with tables and the reaches that it meets.
 """

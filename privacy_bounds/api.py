@@ -293,7 +293,7 @@ class Asking(ABC):
 
 
 def _about(run: Run, path: str, members: Mapping[str, Any]) -> tuple[str, dict[str, Any], Notes]:
-    """Return path, request and notes of a request to `path` about the run `run`, with further members."""
+    """Return path, body and notes of a request to `path` about the run `run`; `members` are its other members."""
     mechanism, notes = read_run(run)
     return path, {"mechanism": mechanism, **members}, notes
 

@@ -138,7 +138,7 @@ class Curves:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the curves, in their order: the parts in which the curves differ."""
+        """Names of the curves in order: the attacker, method or direction, as far as the curves differ in it."""
         parts = [(curve.threat_model.type, curve.method, curve.direction) for curve in self.response.curves]
         differing = [index for index in range(3) if len({part[index] for part in parts}) > 1] or [0]
         names = [" ".join(part[index] for index in differing) for part in parts]

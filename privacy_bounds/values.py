@@ -92,7 +92,7 @@ def _bounds_of_number(number: Number) -> tuple[float, float]:
 
 
 def _bounds_of(other: object) -> tuple[float, float] | None:
-    """Return the bounds of the other side of a comparison, or None if it is neither a number nor a Number."""
+    """Return the bounds of `other`, the right side of a comparison; None if it is neither a number nor a Number."""
     if isinstance(other, Number):
         return _bounds_of_number(other)
     return (float(other), float(other)) if isinstance(other, Real) else None

@@ -37,7 +37,10 @@ ISSUER: Final = "https://issuer.example.com"
 
 @dataclass(frozen=True)
 class Pair:
-    """Costs of checking credentials in one round: loss of throughput and added CPU time per request, both as shares."""
+    """Costs of checking credentials: loss of throughput and added CPU time per request, both as shares.
+
+    They come from one round, which measures a server with and one without credentials.
+    """
 
     throughput: float
     cpu: float

@@ -32,7 +32,7 @@ HIT_BODIES: Final = "gaussian, gamma(1e-3)"
 
 @dataclass(frozen=True)
 class Cell:
-    """Measurements of one server in one round: requests per second, CPU microseconds, and median latency."""
+    """Measurements of one server in one round of load: requests per second, CPU microseconds, and median latency."""
 
     rate: float
     cpu: float

@@ -1,8 +1,8 @@
 """Random cases: sampled Gaussian runs and mechanisms of every kind by two engines, runs of mixed parts, miss rates of
 Monte Carlo intervals, and calibrations with a known solution.
 
-`python -m benchmarks.sweeps 20 25 30 10 5` takes 20 points of the box, 25 mechanisms, 30 mixed runs, 10 seeds and 5
-calibrations for every question, and only prints.
+`python -m benchmarks.sweeps 20 25 30 10 5` takes 20 points of the box (ranges in `box.py`), 25 mechanisms, 30 mixed
+runs, 10 seeds and 5 calibrations for every question, and only prints.
 """
 
 from __future__ import annotations

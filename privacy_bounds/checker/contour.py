@@ -28,8 +28,9 @@ def penalty(step: Step, eta: float, guide: Guide, part: int) -> arb:
 def far_part(step: Step, u: arb, eta: float, start: arb, side: int, guide: Guide, part: int) -> arb:
     """Bound the integral over y beyond `start` on one side (`side` 1 or -1), as section 5 of the proof does.
 
-    The integrand is that of B(u, t, `eta`) of a part for t >= 0, see `majorant`. The result is infinite if the bound
-    does not fall there.
+    The integrand is that of B(u, t, `eta`), the bound of |M(u + it)| in section 3 of the proof, for t >= 0. `part` is
+    the rare part of the step (1), the frequent part (-1), or both (0). The result is infinite if the bound of the
+    integrand does not fall beyond `start`.
     """
     height, slope = growth(step, u, eta, side, start)
     least = weight(step, side * start, guide, part if part == -side else 0).real * penalty(step, eta, guide, part)

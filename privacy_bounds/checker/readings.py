@@ -14,7 +14,8 @@ from privacy_bounds.checker.steps import Direction, NotDecided, Step, Terms, bal
 def _as_one_step(steps: Sequence[Step]) -> tuple[Terms, bool] | None:
     """Return weights and centres of the run as one step, and whether the step is mirrored, or None.
 
-    None means that the run is neither a single step nor a run of plain Gaussian steps.
+    None means that the run is neither a single step nor a run of plain Gaussian steps. A mirrored step compares two
+    laws that are mirror images at 0, as when one record replaces another.
     """
     sampled, mu_squared = split(steps)
     if not sampled:

@@ -147,7 +147,7 @@ class RenderingService:
     async def _compute_dependencies(
         self, dependencies: Sequence[Dependency], client: WaitingClient
     ) -> list[_DependencyResult]:
-        """Compute the further answers that a rendering shows concurrently, and return them in order."""
+        """Compute the answers that a rendering shows beside its own, concurrently. Return them in the given order."""
         places = asyncio.Semaphore(self._reads_at_once)
 
         async def compute(dependency: Dependency) -> _DependencyResult:

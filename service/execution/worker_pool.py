@@ -70,7 +70,10 @@ class WorkerPool:
         self._closed = False
 
     async def start(self) -> None:
-        """Start the first worker and wait for it; the others start in the background. Raise RuntimeError on failure."""
+        """Start the first worker and wait for it. The other workers start in the background.
+
+        Raise RuntimeError if the first worker does not start.
+        """
         worker = self._idle.get_nowait()
         try:
             worker = await self._replace(worker)

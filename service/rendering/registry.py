@@ -75,7 +75,7 @@ class Rendering:
 
     @property
     def is_expensive(self) -> bool:
-        """Whether the rendering needs further answers or images, and is therefore cached."""
+        """Whether the rendering needs answers to other requests, or images, and is therefore cached."""
         return self.has_images or self.dependencies is not _none
 
     @property

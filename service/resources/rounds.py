@@ -112,12 +112,15 @@ class _Rounds:
                         gaining.remove(other)
 
     def settled(self, numbers: Sequence[int]) -> list[EngineAnswer]:
-        """Return the answers to the questions with these indices, each narrowed by the others."""
+        """Return the answers to the questions with the indices `numbers`, each narrowed by the other answers."""
         read = [self.questions[at].read for at in numbers]
         return joint_answers(self.curves, read, [self.found[at] for at in numbers], self.tolerance)
 
     def _cut_short(self, numbers: Sequence[int]) -> list[int]:
-        """Return the indices of answers that stay wide, even narrowed by the others, because their work was spent."""
+        """Return the indices of answers that are still wide because their work was spent.
+
+        Answers to other questions about the same curve may narrow an answer before this check.
+        """
         if not any(self.found[at].cut_short for at in numbers):
             return []
         settled = zip(numbers, self.settled(numbers), strict=True)

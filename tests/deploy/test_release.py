@@ -132,7 +132,9 @@ def test_audit_exits_with_the_code_in_the_guide(tmp_path: Path, affected: list[s
 
 
 def environment_of_lock() -> dict[str, Any]:
-    """Return a bill as `cyclonedx-py` writes it, of an environment with all locked packages and one more."""
+    """Return a bill of materials of an environment with all locked packages and one more.
+
+    Its format is that of `cyclonedx-py`."""
     names = [(each.name, each.version) for each in read_lock()] + [("pytest", "9")]
     components = [
         {"bom-ref": f"{name}=={version}", "name": name, "version": version, "type": "library"}

@@ -17,7 +17,7 @@ MOST_SHOWN: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class WideAnswer:
-    """An answer of the request with this number that is wider than its tolerance."""
+    """Answer that is wider than its tolerance, to the random request with the index `number`."""
 
     number: int
     limit: str

@@ -230,7 +230,7 @@ def _unless_tiny(value: Any) -> Any:
 
 
 def _panels(low: Any, middle: Any, high: Any) -> list[Any]:
-    """Return endpoints of panels about two wide, one of them at the middle."""
+    """Return the endpoints of integration panels from `low` to `high` of a width of at most 2; `middle` is one."""
     found = [low]
     for end in (middle, high):
         if end <= found[-1]:

@@ -165,9 +165,7 @@ def test_listed_points_are_no_wider_with_other_answers() -> None:
 
 
 def test_rules_of_an_assessment_narrow_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Answers to the rules of an assessment are narrowed by each other, although its work suffices for some of them
-    only.
-    """
+    """Answers to the rules of an assessment narrow each other, even if the work suffices for some rules only."""
     monkeypatch.setattr(assessment, "MOST_WORK", 3e5)
     monkeypatch.setattr(policy, "SECOND_WORK", 0.0)
     exponential = {"type": "exponential", "epsilon": 0.1}

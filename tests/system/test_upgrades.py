@@ -41,7 +41,7 @@ def _patched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def makers(client: httpx2.Client, job: str) -> tuple[list[int], set[str]]:
-    """Return the points of a job in order, and the versions that computed its lines."""
+    """Return the points of a job in order, and the versions of the service that computed its result lines."""
     points: list[int] = []
     versions: set[str] = set()
     with client.stream("GET", f"{job}/results", headers={"accept": "application/x-ndjson"}) as answer:

@@ -86,7 +86,10 @@ class Selected(AbstractMechanism):
 
     @property
     def equivalent(self) -> AbstractMechanism | None:
-        """The mechanism with the same curves if nothing is selected: one trial, or the composition of all trials."""
+        """Mechanism with the same curves: the only trial, or the composition of all trials if all are released.
+
+        None if one of several trials is selected.
+        """
         count = self.trials.fixed
         if count == 1:
             return self.mechanism

@@ -70,7 +70,7 @@ class StatedDivergences(AbstractStep):
     @property
     @abstractmethod
     def gaussian_mu(self) -> float:
-        """Largest mu of Gaussian noise with these bounds for one record, rounded down."""
+        """Largest mu for which N(0, 1) against N(mu, 1) satisfies the stated bounds for one record, rounded down."""
 
     @property
     @abstractmethod

@@ -49,8 +49,11 @@ def normal_points(rates: FloatArray, power: EnclosureArray, type_two_error: Encl
     value = -special.ndtri(rates)
     u = _around(value, NORMAL_QUANTILE_ERROR * np.abs(value))
     q = _probit(power, type_two_error)
-    slack = 2 * UNIT_ROUNDOFF * (np.abs(value) + np.abs(q.lower) + np.abs(q.upper))
-    return NormalPoints(u, q, EnclosureArray(q.lower + u.lower - slack, q.upper + u.upper + slack))
+    # An infinite quantile, of a power of 0 or 1, has no rounding.
+    left, right = (
+        2 * UNIT_ROUNDOFF * np.where(np.isfinite(end), np.abs(value) + np.abs(end), 0.0) for end in (q.lower, q.upper)
+    )
+    return NormalPoints(u, q, EnclosureArray(q.lower + u.lower - left, q.upper + u.upper + right))
 
 
 def _probit(power: EnclosureArray, type_two_error: EnclosureArray) -> EnclosureArray:
@@ -61,7 +64,8 @@ def _probit(power: EnclosureArray, type_two_error: EnclosureArray) -> EnclosureA
 
 
 def _quantile(bounds: EnclosureArray, side: int) -> FloatArray:
-    end = bounds.lower if side < 0 else bounds.upper
+    # A lower bound of 1 is rounded: no number here is 1.
+    end = np.minimum(bounds.lower, 1 - UNIT_ROUNDOFF) if side < 0 else bounds.upper
     value = special.ndtri(end)
     error = NORMAL_QUANTILE_ERROR * np.abs(value)
     tiny = end < SMALLEST_RATE

@@ -59,7 +59,7 @@ class AssessedRun:
 
     @property
     def for_relaxed(self) -> MechanismSpec:
-        """Mechanism whose answers against weaker attackers bound those of this run."""
+        """Mechanism whose answers against attackers weaker than the worst case bound those of this run."""
         return self.mechanism if self.composed is None else self.composed
 
     @staticmethod

@@ -126,7 +126,10 @@ def _sign(rule: PolicyRule) -> float:
 
 
 def _ends(rule: PolicyRule, number: ReadNumber) -> tuple[float | None, float | None]:
-    """Return (worst, best) bound of a number for keeping the policy rule `rule`; None for a bound without proof."""
+    """Return the bound of a number that is worst for keeping the policy rule `rule`, and the best one.
+
+    None stands for a bound without proof.
+    """
     return (number.upper, number.lower) if rule.at_most is not None else (number.lower, number.upper)
 
 

@@ -64,7 +64,7 @@ class Directions:
 
     @property
     def others(self) -> tuple[int, ...]:
-        """Indices of the targets that limit the number from the other side than the determining targets do."""
+        """Indices of the targets that limit the free number from the side opposite to the determining targets."""
         moving = (index for index, need in enumerate(self.needs) if need != 0)
         return tuple(index for index in moving if index not in self.group)
 

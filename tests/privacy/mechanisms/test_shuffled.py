@@ -29,7 +29,7 @@ from service.privacy.mechanisms.shuffled.steps import AnyShuffled, HeldOnes
 from service.privacy.threat_models.worst_case import WorstCase
 from service.privacy.trade_off.atoms import AtomsTradeOff
 from service.privacy.trade_off.pair import TradeOffPair
-from service.privacy.trade_off.shuffled.curves import MeanCurve, OnesCurve
+from service.privacy.trade_off.shuffled.curves import MeanCurve, OnesCurve, WorstCurve
 from service.privacy.trade_off.shuffled.mean_atoms import listed_mean
 from service.privacy.trade_off.shuffled.mean_contour import MeanContour
 from service.privacy.trade_off.shuffled.mean_form import MeanForm
@@ -284,17 +284,59 @@ def test_ones_against_exact_fractions(seed: int) -> None:
     slack = 1e-13 * (1 + reports)
     assert low - slack <= log_value <= high + slack
     assert high - low <= 1e-8
-    listed = AtomsTradeOff(ones.listed(0.0)).profile_at(at)
+    listed = AtomsTradeOff(ones.listed()).profile_at(at)
     assert holds(listed, float(value), slack)
 
 
+@pytest.mark.parametrize("seed", range(12))
+def test_points_of_ones_by_contours_are_those_of_exact_fractions(seed: int) -> None:
+    """The curve of one order of the bits, and that of an attacker who draws the order."""
+    random = np.random.default_rng([12, seed])
+    reports = int(random.integers(2, 40))
+    others, p = int(random.integers(0, reports)), ratio_of(float(random.uniform(0.05, 4.0)), 0)
+    law = {(0, 0): Fraction(1)}
+    for index in range(reports - 1):
+        law = reported(law, int(index < others), p, 2)
+    one, other = reported(law, 1, p, 2), reported(law, 0, p, 2)
+    laws = [other[key] for key in one], list(one.values())
+    forth = OnesCurve(Ones(reports, others, p))
+    for curve, pairs in ((forth, [laws]), (WorstCurve((forth, forth.reversed())), [laws, (laws[1], laws[0])])):
+        hull = envelope(pairs)
+        for rate in (1e-6, 0.02, 0.3, 0.5, 0.77, 0.999):
+            power, point = hull(Fraction(rate)), curve.points(np.array([rate]))
+            found, error = point.power.at(0, curve.evidence), point.type_two_error.at(0, curve.evidence)
+            assert holds(found, float(power), 1e-15)
+            assert holds(error, float(1 - power), 1e-15)
+            assert found.relative_width() <= 1e-9
+            assert error.relative_width() <= 1e-7
+
+
 @pytest.mark.parametrize("reports", [10**4, 10**6, 10**9])
-def test_held_ones_are_exact_for_many_reports(reports: int) -> None:
-    step = HeldOnes(reports=reports, epsilon=1.0, others=reports // 3)
-    found = step.curves().both.profile_at(3 / math.sqrt(reports))
-    assert found.relative_width() <= 1e-7
-    epsilon = worst(responses(reports, 1.0, 2, reports // 3)).both.epsilon(1e-8)
-    assert epsilon.relative_width() <= 1e-8
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
+def test_held_ones_are_exact_for_many_reports(reports: int, epsilon: float) -> None:
+    curve = worst(responses(reports, epsilon, 2, reports // 3)).both
+    assert curve.epsilon(1e-8).relative_width() <= 1e-9
+    assert curve.profile_at(3 / math.sqrt(reports) * epsilon).relative_width() <= 1e-9
+    assert curve.power_at(1e-3).relative_width() <= 1e-9
+
+
+@pytest.mark.parametrize("others", [0, 1999])
+def test_ones_of_many_reports_agree_with_sums_of_many_digits(others: int) -> None:
+    reports, epsilon, at = 2000, 1.0, 0.08
+    with mp.workdps(40):
+        p, threshold = mp.exp(epsilon), mp.exp(at)
+        share = p / (p + 1) if others else 1 / (p + 1)
+        law = [mp.binomial(1999, j) * share**j * (1 - share) ** (1999 - j) for j in range(2000)]
+        terms = [
+            (p - threshold) / (p + 1) * (law[j - 1] if j else 0)
+            + (1 - p * threshold) / (p + 1) * (law[j] if j < 2000 else 0)
+            for j in range(2001)
+        ]
+        truth = float(sum(max(each, 0) for each in terms))
+    step = HeldOnes(reports=reports, epsilon=epsilon, others=others, exchanged=False)
+    found = step.curves().add.profile_at(at)
+    assert holds(found, truth, 1e-13)
+    assert found.relative_width() <= 1e-10
 
 
 @pytest.mark.parametrize("reports", [1000, 10**5, 10**7, 10**9])
@@ -381,5 +423,5 @@ def test_forms_are_pairs_of_laws() -> None:
         for ratios in (form.present, form.absent):
             assert sum(weight * ratio for weight, ratio in zip(form.weights, ratios, strict=True)) == 1
         assert sum(form.weights) == 1
-    low, high = (Ones(5, 1, ratio_of(1.0, side)) for side in (-1, 1))
-    assert OnesCurve(low, high).largest_log_ratio.upper >= 1 >= OnesCurve(low, high).largest_log_ratio.lower
+    largest = OnesCurve(Ones(5, 1, ratio_of(1.0, 0))).largest_log_ratio
+    assert largest.lower <= 1 <= largest.upper

@@ -13,11 +13,12 @@ from numpy.random import Generator
 from scipy import special
 
 from service.privacy.composition.planning import choose
-from service.privacy.enclosure import Enclosure, Evidence
+from service.privacy.enclosure import Enclosure, EnclosureArray, Evidence
 from service.privacy.numerics.work import at_most
 from service.privacy.questions import gaussian_dp
 from service.privacy.questions.empty_range import NOTHING_IN_RANGE
 from service.privacy.questions.gdp_tangents import tangent_bounds
+from service.privacy.questions.normal_points import normal_points
 from service.privacy.trade_off.combinators.symmetrised import Symmetrised
 from service.privacy.trade_off.shifted.gaussian import gaussian_curve
 from tests.privacy.cases import built, dpsgd, gaussian, laplace, sampled
@@ -138,3 +139,15 @@ def test_mu_of_gaussian_curve_is_its_shift() -> None:
         elif error.upper[0] < error_min:
             assert found.upper == 0
         assert found.lower <= shift
+
+
+def test_normal_points_of_trivial_bounds_are_in_order() -> None:
+    """A type II error that rounds to 1 beside a trivial power, as of far points of strong shuffled reports."""
+    sure, never, rate = (np.array([each]) for each in (1.0, 0.0, 1e-30))
+    for power, error in (
+        (EnclosureArray(never, sure), EnclosureArray(sure, sure)),
+        (EnclosureArray(never, sure), EnclosureArray(never, sure)),
+        (EnclosureArray(sure, sure), EnclosureArray(never, never)),
+    ):
+        found = normal_points(rate, power, error).mu
+        assert found.lower[0] <= found.upper[0]

@@ -93,7 +93,8 @@ class DirectionContours:
 
         They are for mirrored steps that hardly ever jump, because straight contours are long for such steps. A jump is
         the large loss of a step that uses the record. A straight contour is a vertical line, and a deformed contour is
-        a curve in the complex plane.
+        a curve in the complex plane. A mirrored step compares two laws that are mirror images at 0, as when one record
+        replaces another.
         """
         steps = self.run.sampled_steps
         if steps is None or not any(step.mirrored for step in steps):

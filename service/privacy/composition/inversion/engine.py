@@ -83,9 +83,9 @@ class ContourTradeOff(AbstractTradeOff):
     Notes
     -----
     The relative width of an enclosure is 1e-13 to 1e-11 for runs whose privacy loss is unimodal. It was tested on the
-    reference cases and on random runs. It is 1e-10 to 1e-6 on deformed contours,
-    where one rare step dominates (tiny rates, small noise, small alpha). It is wider, and so labelled, where deformed
-    contours fail or a run mixes several kinds of steps.
+    reference cases and on random runs. It is 1e-10 to 1e-6 on deformed contours, where one rare step dominates (tiny
+    rates, small noise, small alpha). It is wider, and so labelled, where deformed contours fail or a run mixes several
+    kinds of steps.
     """
 
     evidence = EVIDENCE
@@ -119,7 +119,8 @@ class ContourTradeOff(AbstractTradeOff):
 
         mu = sqrt(sum N/sigma^2) over N steps of noise multiplier sigma each, for all sampling rates: sampling only
         helps, and its effect vanishes as the false positive rate tends to 0. For mixtures the largest shift counts. The
-        result is None for mirrored mixtures and for runs with other steps.
+        result is None for mirrored mixtures and for runs with other steps. A mirrored step compares two laws that are
+        mirror images at 0, as when one record replaces another.
         """
         mirrored = any(summand.is_symmetric for summand in self.run.summands)
         return around(self.run.global_mu) if self.run.is_gaussian and not mirrored else None

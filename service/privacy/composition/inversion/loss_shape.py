@@ -108,7 +108,8 @@ def _smooth_noise(part: GaussianMixturePart) -> float:
     """Return how large the noise of a mixture over its shift has to be for narrow enclosures on contours.
 
     `part` describes the mixture. The limit is for two mirrored mixtures. Deformed contours serve mixtures with one rare
-    shift, so that less noise suffices there.
+    shift, so that less noise suffices there. A mirrored step compares two laws that are mirror images at 0, as when one
+    record replaces another.
     """
     return DIRECT_NOISE if len(part.shifts) == 2 and part.weights[1] < LARGEST_RATE else SMOOTH_NOISE
 

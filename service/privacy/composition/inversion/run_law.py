@@ -112,8 +112,9 @@ class RunLaw:
     def global_mu(self) -> float:
         """sqrt(sum N mu^2) over all kinds of steps: N equal steps, each of which is mu-GDP without sampling.
 
-        GDP is Gaussian differential privacy. For a mixture of Gaussians mu is that of its largest
-        shift, and twice that if the mixture is mirrored. The result is infinite where a step has no such mu.
+        GDP is Gaussian differential privacy. For a mixture of Gaussians mu is that of its largest shift, and twice that
+        if the mixture is mirrored. The result is infinite where a step has no such mu. A mirrored step compares two
+        laws that are mirror images at 0, as when one record replaces another.
         """
         squares = math.fsum(summand.gdp_mu_squared for summand in self.summands)
         return math.sqrt(self.gaussian_mu_squared + squares)

@@ -164,8 +164,8 @@ def _spaced(deviations: FloatArray, offsets: FloatArray, deviation: float) -> li
 
     Each tilt is the farthest candidate within the spacing of the previous tilt, up to the first candidate that is not
     usable, or whose standard deviation is too large. `deviations` are the standard deviations sqrt K'' at the
-    candidates (NaN: not usable). `offsets` are the increasing distances of the candidates from a tilt of the
-    `deviation`. Tilts are real numbers at which contours may cross the axis (`TiltGrid`).
+    candidates (NaN: not usable). `offsets` are the increasing distances of the candidates from a tilt at which the
+    standard deviation is `deviation`. Tilts are real numbers at which contours may cross the axis (`TiltGrid`).
     """
     candidates = list(zip(deviations.tolist(), offsets.tolist(), strict=True))
     chosen: list[int] = []

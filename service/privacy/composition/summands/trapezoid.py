@@ -144,7 +144,8 @@ class TrapezoidNodes:
         """Return the sum of a quantity of a and the same quantity of b, shape (..., parts, nodes).
 
         phi a and phi b are the densities of H1 and H0. The quantity of b is that of a at -x for a mirrored law, else 0.
-        A part is a number of equal steps of a run.
+        A part is a number of equal steps of a run. A mirrored step compares two laws that are mirror images at 0, as
+        when one record replaces another.
         """
         return of_a + of_a[..., ::-1] if self.mirrored else of_a
 
@@ -152,6 +153,7 @@ class TrapezoidNodes:
         """Return the tilt theta times a quantity of a plus 1 - theta times that of b, in the shape of `of_a`.
 
         phi a and phi b are the densities of H1 and H0. The quantity of b is that of a at -x for a mirrored law, else 0.
+        A mirrored step compares two laws that are mirror images at 0, as when one record replaces another.
         """
         return theta * of_a + (1 - theta) * of_a[..., ::-1] if self.mirrored else theta * of_a
 
@@ -159,7 +161,8 @@ class TrapezoidNodes:
         """Return |theta| times a quantity of a plus |1 - theta| times that of b, in the shape of `of_a`.
 
         phi a and phi b are the densities of H1 and H0. The quantity of b is that of a at -x for a mirrored law, else 0.
-        theta is the tilt.
+        theta is the tilt. A mirrored step compares two laws that are mirror images at 0, as when one record replaces
+        another.
         """
         size = np.abs(theta)
         return size * of_a + np.abs(1 - theta) * of_a[..., ::-1] if self.mirrored else size * of_a
@@ -169,7 +172,8 @@ class TrapezoidNodes:
 
         phi a and phi b are the densities of H1 and H0; the quantity of b is that of a at -x for a mirrored law, else 0.
         From ln of lower bounds of |A| and |B| the result is ln of an upper bound of |A|^theta |B|^{1-theta}
-        (`trapezoid.py`). theta is the tilt.
+        (`trapezoid.py`). theta is the tilt. A mirrored step compares two laws that are mirror images at 0, as when one
+        record replaces another.
         """
         low = np.minimum(theta, 0.0)
         return low * of_a + np.minimum(1 - theta, 0.0) * of_a[..., ::-1] if self.mirrored else low * of_a
@@ -492,7 +496,8 @@ class NormalTrapezoid(TruncatedTrapezoid):
         """Properties of the first and last nodes that bound the sides of a strip at a tilt s, shape (parts, 2) each.
 
         They are ln of the weight and the slopes of the exponent of a side in s, for s above 0 and below 0. A mirrored
-        law adds the slopes in 1 - s. A part is a number of equal steps of a run.
+        law adds the slopes in 1 - s. A part is a number of equal steps of a run. A mirrored step compares two laws that
+        are mirror images at 0, as when one record replaces another.
         """
         grid, (steep, least) = self.grid, self.end_slopes
         half = 0.5 * grid.step * steep

@@ -79,7 +79,7 @@ class PathStep(ResolvedStep):
     @property
     @abstractmethod
     def theorem(self) -> str:
-        """Source of the pair, as in answers."""
+        """Source of the worst-case pair of laws, as the field `theorem` of answers names it."""
 
     @property
     def shift(self) -> Enclosure:

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TYPE_CHECKING, ClassVar, Final, final
 
 from typing_extensions import override
 
 from service.privacy.errors import UnsupportedCombination
 from service.privacy.mechanisms.abstract import AbstractStep, Attained, ResolvedStep
+from service.privacy.mechanisms.shuffled.known_curves import (
+    COUNTED,
+    attained_law,
+    curve_of,
+    dominating_law,
+    ones_curve,
+    worst_pair,
+)
 from service.privacy.mechanisms.shuffled.pairs import (
     RATIO_ERROR,
     blanket,
@@ -23,22 +30,12 @@ from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.atomic_law import AtomicLaw
 from service.privacy.trade_off.atoms import AtomsTradeOff
 from service.privacy.trade_off.pair import TradeOffPair
-from service.privacy.trade_off.shuffled.curves import MeanCurve, OnesCurve, WorstCurve
 from service.privacy.trade_off.shuffled.data_sets import listed_responses
-from service.privacy.trade_off.shuffled.mean_atoms import listed_mean
 from service.privacy.trade_off.shuffled.mean_form import MeanForm
-from service.privacy.trade_off.shuffled.ones import Ones
-from service.privacy.trade_off.shuffled.profile_curve import ProfileCurve
 
 if TYPE_CHECKING:
     from service.privacy.losses.law import LossLaw
 
-MOST_OUTCOMES: Final = 6_000
-"""Largest number of outcomes of a pair that are listed: about 5 milliseconds."""
-MOST_ONES: Final = 1_000
-"""Largest number of binary reports whose numbers of ones are listed."""
-LEAST_MASS: Final = 600.0
-"""Nats: binary reports are listed if no probability is below e^-LEAST_MASS."""
 CROSSING: Final = math.log(2)
 """eps0 above which ternary response has more variance of the loss than binary response. Steers only."""
 CLONES: Final = (
@@ -46,7 +43,6 @@ CLONES: Final = (
     "convex order of means"
 )
 BLANKET: Final = "Balle, Bell, Gascon, Nissim 2019 (privacy blanket), k-ary randomised response"
-COUNTED: Final = "The law of the counts of shuffled randomised responses (exact)"
 BRACKET: Final = (
     "bracket: the data set in which all others hold one value, with randomised response as the local randomiser, "
     "attains the lower bound. The upper bound counts clones of the own report (Feldman, McMillan, Talwar 2023; convex "
@@ -60,26 +56,6 @@ BRACKET_ROUNDS: Final = (
     "bracket: one data set for all rounds attains the lower bound. The upper bound composes the worst data set of each "
     "round (Zhu, Dong, Wang 2022, Theorem 10)."
 )
-
-
-@lru_cache(maxsize=32)
-def curve_of(form: MeanForm) -> AbstractTradeOff:
-    """Return the trade-off curve of a mean form, from listed outcomes or from a contour."""
-    if form.outcomes <= MOST_OUTCOMES:
-        return AtomsTradeOff(listed_mean(form))
-    return MeanCurve(form)
-
-
-@lru_cache(maxsize=32)
-def ones_curve(reports: int, others: int, epsilon: float) -> AbstractTradeOff:
-    """Return the curve of shuffled binary responses for the own bit 1 against 0, if `others` other persons hold 1.
-
-    There are `reports` reports, each epsilon-DP.
-    """
-    low, high = (Ones(reports, others, ratio_of(epsilon, side)) for side in (-1, 1))
-    if reports <= MOST_ONES and reports * (epsilon + 0.7) <= LEAST_MASS:
-        return AtomsTradeOff(low.listed(RATIO_ERROR))
-    return OnesCurve(low, high)
 
 
 class ShuffledStep(ResolvedStep):
@@ -280,26 +256,3 @@ class EveryDataSet(ShuffledStep):
         return Attained(
             AttacksOnShuffled(reports=self.reports, epsilon=self.epsilon, options=self.options).best, BRACKET_ROUNDS
         )
-
-
-def worst_pair(curves: tuple[AbstractTradeOff, ...]) -> TradeOffPair:
-    """Return the worst case of the `curves` of several attained pairs of laws: one curve for both directions."""
-    worst = WorstCurve(curves)
-    return TradeOffPair(worst, worst, COUNTED)
-
-
-def dominating_law(curve: AbstractTradeOff) -> AtomicLaw | None:
-    """Return a law of listed losses that is at least as easy to attack as a curve, or None."""
-    return _listed(curve, 1)
-
-
-def attained_law(curve: AbstractTradeOff) -> AtomicLaw | None:
-    """Return a law of listed losses that is at most as easy to attack as a curve, or None."""
-    return _listed(curve, -1)
-
-
-def _listed(curve: AbstractTradeOff, side: int) -> AtomicLaw | None:
-    if isinstance(curve, AtomsTradeOff):
-        return curve.law
-    # A table is for many losses: lattices serve few ones better.
-    return curve.listed_law(side) if isinstance(curve, ProfileCurve) and not curve.is_listed else None

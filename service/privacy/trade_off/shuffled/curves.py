@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from fractions import Fraction
-from functools import reduce
-from typing import final
+from functools import cached_property, reduce
+from typing import Final, final
 
 import numpy as np
 from typing_extensions import override
@@ -13,13 +14,21 @@ from typing_extensions import override
 from service.privacy.enclosure import Enclosure, EnclosureArray, Evidence
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR
-from service.privacy.trade_off.abstract import AbstractTradeOff
+from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
+from service.privacy.trade_off.atoms import AtomsTradeOff
 from service.privacy.trade_off.combinators.extremes import larger, largest
 from service.privacy.trade_off.enclosed.logs import log_ends, logged
+from service.privacy.trade_off.shuffled.drawn_tests import DrawnTests, searched_point
+from service.privacy.trade_off.shuffled.listed_envelope import ListedEnvelope
 from service.privacy.trade_off.shuffled.mean_contour import MeanContour
 from service.privacy.trade_off.shuffled.mean_form import MeanForm
 from service.privacy.trade_off.shuffled.ones import Ones
-from service.privacy.trade_off.shuffled.profile_curve import EASY, LogProfile, ProfileCurve
+from service.privacy.trade_off.shuffled.profile_curve import EASY, FEWEST, FINE, LogProfile, ProfileCurve
+
+NEAR: Final = 1.0
+"""Nats by which a rough profile is smaller than the largest one where it is evaluated with few nodes."""
+NEXT_TO_TOP: Final = 1 - 1e-9
+"""Largest threshold of a search, as a share of the largest loss."""
 
 
 @final
@@ -55,6 +64,10 @@ class MeanCurve(ProfileCurve):
             return -math.inf, -math.inf, -math.inf
         return self._contour.log_delta(epsilon, nodes)
 
+    @override
+    def rough_log_delta(self, epsilon: float) -> float:
+        return self._contour.rough_log_delta(epsilon) if epsilon < self.largest_log_ratio.upper else -math.inf
+
 
 @final
 class OnesCurve(ProfileCurve):
@@ -62,37 +75,44 @@ class OnesCurve(ProfileCurve):
 
     Parameters
     ----------
-    low, high : Ones
-        The pair with p = e^eps0 rounded down and up. Reports of a smaller eps0 are a function of those of a larger one
-        and of independent random numbers, so delta rises with p.
+    ones : Ones
+        Pair of laws.
     twin : OnesCurve or None
         The curve of the swapped hypotheses, if it exists already.
     """
 
-    def __init__(self, low: Ones, high: Ones, twin: OnesCurve | None = None) -> None:
-        self.low, self.high = low, high
-        self._twin = self if low.is_symmetric else twin
+    near_root = 1e-8
+
+    def __init__(self, ones: Ones, twin: OnesCurve | None = None) -> None:
+        self.ones = ones
+        self._twin = self if ones.is_symmetric else twin
 
     @property
     @override
     def largest_log_ratio(self) -> Enclosure:
         # R <= n - 1, so that P(n)/Q(n) = a/b = p, and P(0)/Q(0) = 1/p.
-        return Enclosure(log_of(self.low.ratio).lower, log_of(self.high.ratio).upper, Evidence.CERTIFIED)
+        return log_of(self.ones.ratio)
 
     @override
     def reversed(self) -> AbstractTradeOff:
         if self._twin is None:
-            self._twin = OnesCurve(self.low.swapped(), self.high.swapped(), self)
+            self._twin = OnesCurve(self.ones.swapped(), self)
         return self._twin
 
     @override
     def log_delta(self, epsilon: float, nodes: int) -> LogProfile:
         if epsilon >= self.largest_log_ratio.upper:
             return -math.inf, -math.inf, -math.inf
-        low, high = self.high.log_delta(epsilon)
-        if self.low != self.high:
-            low = self.low.log_delta(epsilon)[0]
+        low, high = self.ones.log_delta(epsilon)
         return low, high, high
+
+    @override
+    def rough_log_delta(self, epsilon: float) -> float:
+        return self.ones.rough_log_delta(epsilon)
+
+    @override
+    def _ends_at(self, rate: float, *, with_error: bool = True) -> tuple[float, float, float, float]:
+        return drawn_point((self,), rate)
 
 
 def log_of(ratio: Fraction) -> Enclosure:
@@ -145,24 +165,43 @@ class WorstCurve(ProfileCurve):
     def log_delta(self, epsilon: float, nodes: int) -> LogProfile:
         """Return bounds of the largest ln delta of the curves at `epsilon`.
 
-        `nodes` is the accuracy; 0 evaluates finely only curves that may have the largest ln delta.
+        `nodes` is the accuracy, and 0 the finest. Curves with a much smaller profile are evaluated roughly.
         """
-        rough = [_log_profile(curve, epsilon, nodes or EASY) for curve in self.curves]
-        if nodes:
-            return max(each[0] for each in rough), max(each[1] for each in rough), max(each[2] for each in rough)
-        least = max(each[0] for each in rough)
-        fine: list[LogProfile] = []
-        for curve, each in zip(self.curves, rough, strict=True):
-            if each[2] >= least and isinstance(curve, ProfileCurve):
-                low, high = curve.log_ends(np.array([epsilon]))
-                fine.append((float(low[0]), float(high[0]), float(high[0])))
-            else:
-                fine.append(each)
-        return max(each[0] for each in fine), max(each[1] for each in fine), max(each[2] for each in fine)
+        roughs = [_rough_at(curve, epsilon) for curve in self.curves]
+        close = max(roughs) - NEAR
+        found: LogProfile = (-math.inf, -math.inf, -math.inf)
+        for rough, curve in sorted(zip(roughs, self.curves, strict=True), key=lambda each: -each[0]):
+            each = _log_profile(curve, epsilon, (nodes or FINE) if rough >= close else FEWEST)
+            if rough < close and each[2] > found[0]:
+                each = _log_profile(curve, epsilon, nodes or FINE)
+            found = max(found[0], each[0]), max(found[1], each[1]), max(found[2], each[2])
+        return found
 
     @override
-    def middle(self, epsilon: float) -> float:
-        return max(middle_of(curve, epsilon) for curve in self.curves)
+    def rough_log_delta(self, epsilon: float) -> float:
+        return max(_rough_at(curve, epsilon) for curve in self.curves)
+
+    @cached_property
+    def _envelope(self) -> ListedEnvelope:
+        return ListedEnvelope([curve.law for curve in self.curves if isinstance(curve, AtomsTradeOff)])
+
+    @override
+    def _points_formula(self, alpha: FloatArray) -> CurvePoints:
+        if not self.is_listed:
+            return super()._points_formula(alpha)
+        low, high, least, most = self._envelope.points(alpha)
+        anything = np.full_like(alpha, np.inf)
+        return CurvePoints(EnclosureArray(least, most), EnclosureArray(low, high), EnclosureArray(-anything, anything))
+
+    @override
+    def _ends_at(self, rate: float, *, with_error: bool = True) -> tuple[float, float, float, float]:
+        if self.is_listed:
+            low, high, least, most = (float(end[0]) for end in self._envelope.points(np.array([rate])))
+            return low, high, least, most
+        ones = [curve for curve in self.curves if isinstance(curve, OnesCurve)]
+        return (
+            drawn_point(ones, rate) if len(ones) == len(self.curves) else super()._ends_at(rate, with_error=with_error)
+        )
 
     @override
     def _epsilon_formula(self, delta: float) -> Enclosure:
@@ -180,10 +219,10 @@ class WorstCurve(ProfileCurve):
         return high <= math.log(delta) - 4 * FUNCTION_ERROR * (1 - math.log(delta))
 
 
-def middle_of(curve: AbstractTradeOff, epsilon: float) -> float:
-    """Return about ln delta of the curve `curve` at any real `epsilon`."""
+def _rough_at(curve: AbstractTradeOff, epsilon: float) -> float:
+    """Return about ln delta of a curve at `epsilon` >= 0; exact curves are evaluated."""
     if isinstance(curve, ProfileCurve):
-        return curve.middle(epsilon)
+        return curve.rough_log_delta(epsilon)
     return math.log(max(curve.profile_at(epsilon).upper, 1e-320))
 
 
@@ -192,3 +231,24 @@ def _log_profile(curve: AbstractTradeOff, epsilon: float, nodes: int) -> LogProf
         return curve.log_delta(epsilon, nodes)
     ends = log_ends(curve.profile(np.array([epsilon])))
     return float(ends[0][0]), float(ends[1][0]), float(ends[1][0])
+
+
+def drawn_point(curves: Sequence[OnesCurve], rate: float) -> tuple[float, float, float, float]:
+    """Return bounds of the power and of the type II error at one rate for an attacker who draws one of the `curves`.
+
+    The bounds are (lower, upper) of the power, then of the error.
+    """
+    top = max(curve.largest_log_ratio.lower for curve in curves) * NEXT_TO_TOP
+
+    def evaluate(c: float) -> tuple[float, list[DrawnTests]]:
+        if c >= 0:
+            found = [curve.ones.near(c) for curve in curves]
+            return max(each.log_high for each in found), [each.tests for each in found]
+        found = [curve.ones.swapped().near(-c) for curve in curves]
+        return max(each.log_high for each in found), [each.tests.complements() for each in found]
+
+    def start(ones: Ones) -> float:
+        # The median of the law of a count lies near the threshold 0.
+        return ones.threshold_of(rate) if rate < 0.5 else -ones.swapped().threshold_of(1 - rate)
+
+    return searched_point(rate, [start(curve.ones) for curve in curves], top, evaluate)

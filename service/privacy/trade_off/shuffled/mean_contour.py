@@ -44,6 +44,7 @@ from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF, sum_error
 from service.privacy.numerics.work import count_work
 from service.privacy.trade_off.shuffled.mean_form import MeanForm, exponential
+from service.privacy.trade_off.shuffled.steering import rough_mean
 
 A_NODE: Final = 0.12
 """Work of a node, in microseconds."""
@@ -69,9 +70,7 @@ ComplexArray = NDArray[np.complex128]
 class _Tilt:
     """Numbers at the point s0 where a contour crosses the real axis: s0, log-moment M, M', M'' and the error of M.
 
-    M is without the smoothing.
-
-    `weights` is the tilted law v_i.
+    M leaves out the normal number that smooths the law. `weights` has the probabilities of the law tilted at s0.
     """
 
     at: float
@@ -89,6 +88,13 @@ class MeanContour:
     def __init__(self, form: MeanForm) -> None:
         self.form = form
         self._weights = np.array([float(each) for each in form.weights])
+        self._ratios = [(float(one), float(other)) for one, other in zip(form.present, form.absent, strict=True)]
+
+    def rough_log_delta(self, epsilon: float) -> float:
+        """Return about ln delta at `epsilon` >= 0, by a saddle point of e^M/s^2; steers only."""
+        grown = math.exp(epsilon)
+        terms = [one - grown * other for one, other in self._ratios]
+        return rough_mean(self.form.reports, self._weights.tolist(), terms)
 
     def log_delta(self, epsilon: float, nodes: int) -> tuple[float, float, float]:
         """Return lower bound, approximation and upper bound of ln delta at `epsilon` >= 0, from `nodes` nodes.

@@ -10,7 +10,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any, Final, cast
+from typing import Final, cast
 
 import numpy as np
 from typing_extensions import override
@@ -21,13 +21,14 @@ from service.privacy.numerics.rounding import FUNCTION_ERROR
 from service.privacy.numerics.work import is_spent
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 from service.privacy.trade_off.atomic_law import AtomicLaw
-from service.privacy.trade_off.combinators.profile_points import LARGEST, narrow_threshold, proved_error, proved_power
+from service.privacy.trade_off.combinators.profile_points import LARGEST, proved_error, proved_power
 from service.privacy.trade_off.enclosed.ulps import above, below
 from service.privacy.trade_off.shuffled.node_table import NodeTable, listed_law
+from service.privacy.trade_off.shuffled.profile_bounds import SLACK, joined, left_of_zero
+from service.privacy.trade_off.shuffled.steering import lowest, rough_root, vertex
 
-LEAST, ROUGH, EASY, FINE = (128, 256, 2048, 8192)
-"""Nodes of contours that steer a search of a point or of epsilon, of one of several thresholds, and of a single
-threshold."""
+FEWEST, EASY, SHARP, FINE = (256, 2048, 4096, 8192)
+"""Nodes of contours: to bound a much smaller profile, for one of several thresholds, for a point, for epsilon."""
 FEW, SEVERAL = (3, 48)
 """Largest numbers of thresholds that are evaluated finely, and one by one."""
 CELLS: Final = 24
@@ -35,22 +36,29 @@ CELLS: Final = 24
 PLACES: Final = np.concatenate([np.arange(0, 10 * CELLS), np.arange(10 * CELLS, 40 * CELLS, CELLS // 4)])
 """Nodes of the table, in multiples of their smallest distance."""
 TABLE_NODES: Final = 1024
-GOOD: Final = 1e-4
-"""Relative width of a power at which the search of a point stops."""
 MOST_DEVIATIONS: Final = 45.0
 """Largest distance of thresholds from 0 in the search of a point, in standard deviations of the loss."""
-NEARBY: Final = np.array([-40.0, -10.0, -3.0, -1.0, 0.0, 1.0, 3.0, 10.0, 40.0])
-ROUNDS: Final = ((EASY, 0.02), (FINE, 0.005), (FINE, 1e-4), (FINE, 1e-6))
-"""Accuracy and distance of the thresholds around the best one, in standard deviations, until a point is known."""
+ASIDE: Final = 0.05
+"""Distance of the thresholds that improve the place of a point, in standard deviations of the loss."""
+ROUNDS: Final = (
+    (SHARP, 0.005 * np.array([-2.0, -1.0, 1.0, 2.0])),
+    (FINE, 0.02 * np.array([-40.0, -10.0, -3.0, -1.0, 0.0, 1.0, 3.0, 10.0, 40.0])),
+)
+"""Accuracy, and distances of thresholds around the best one in standard deviations, until a point is known."""
+GOOD: Final = 1e-3
+"""Relative width of a power at which the search of a point stops."""
+NEAR_ROOT, MOST_ROOTS, MARGIN = 1e-4, 6, 0.01
+"""Distance of ln delta from its target below which a guess is bounded, number of guesses, share of the first margin."""
 MOST_WIDENINGS: Final = 12
 NEXT_TO_TOP: Final = 1e-6
 """Distance from the largest loss, relative to it, within which an epsilon is not told from it."""
 LEAST_PROOF: Final = 1e-14
 NOTHING: Final = -1e5
-SLACK: Final = 16 * FUNCTION_ERROR
 
 LogProfile = tuple[float, float, float]
 """Lower bound, approximation and upper bound of ln delta."""
+ProvedBounds = Callable[[FloatArray, tuple[FloatArray, FloatArray]], tuple[float, float, float, float]]
+"""Function of thresholds and bounds of ln delta there, like `proved_power`."""
 
 
 class ProfileCurve(AbstractTradeOff):
@@ -65,12 +73,29 @@ class ProfileCurve(AbstractTradeOff):
     has_only_profile = True
     is_listed: bool = False
     """Whether an evaluation costs so little that no table is needed."""
+    near_root: float = NEAR_ROOT
+    """Distance of ln delta from its target below which a guess of epsilon is bounded."""
 
     @abstractmethod
     def log_delta(self, epsilon: float, nodes: int) -> LogProfile:
         """Return lower bound, approximation and upper bound of ln delta at `epsilon` >= 0.
 
-        `nodes` is the accuracy: `ROUGH`, `EASY` or `FINE`.
+        `nodes` is the accuracy: `FEWEST`, `EASY` or `FINE`.
+        """
+
+    @abstractmethod
+    def rough_log_delta(self, epsilon: float) -> float:
+        """Return about ln delta at little cost, for searches.
+
+        Parameters
+        ----------
+        epsilon : float
+            Threshold >= 0, nats.
+
+        Returns
+        -------
+        float
+            An approximation without a bound.
         """
 
     @override
@@ -102,7 +127,7 @@ class ProfileCurve(AbstractTradeOff):
             low, _, high = self.log_delta(epsilon, nodes)
             return low, high
         other = self._swapped.log_delta(-epsilon, nodes)
-        return _left_of_zero(epsilon, other[0], -1), _left_of_zero(epsilon, other[2], 1)
+        return left_of_zero(epsilon, other[0], -1), left_of_zero(epsilon, other[2], 1)
 
     @property
     def _swapped(self) -> ProfileCurve:
@@ -117,7 +142,7 @@ class ProfileCurve(AbstractTradeOff):
             ends = self._swapped.table.log_ends(-left)
             for end, side, out in zip(ends, (-1, 1), (low, high), strict=True):
                 values = zip(left.tolist(), end.tolist(), strict=True)
-                out[~right] = [_left_of_zero(at, value, side) for at, value in values]
+                out[~right] = [left_of_zero(at, value, side) for at, value in values]
         return low, np.minimum(high, 0.0)
 
     @cached_property
@@ -143,31 +168,26 @@ class ProfileCurve(AbstractTradeOff):
         slack = 4 * FUNCTION_ERROR * (1 - target)
         if self.log_delta(0.0, EASY)[2] <= target - slack:
             return Enclosure.point(0.0)
-        guess, slope = self._steer(target, top)
-        low, middle, high = self.log_delta(guess, FINE)
+        guess, slope, (low, high) = self._near_root(target, top)
         left = self._proved(guess + (low - target) / slope, slope, lambda at: self.log_delta(at, FINE)[0] - target, -1)
         right = self._proved(guess + (high - target) / slope, slope, lambda at: target - self.log_delta(at, FINE)[2], 1)
-        del middle
         return Enclosure(max(left, 0.0), max(min(right, top), 0.0), self.evidence)
 
-    def _steer(self, target: float, top: float) -> tuple[float, float]:
-        """Return an approximate root of ln delta = `target` in [0, `top`], and minus the slope there."""
-
-        def gap(square: float) -> float:
-            return max(self.log_delta(math.sqrt(square), ROUGH)[1], NOTHING) - target
-
-        high = top * top
-        while gap(0.0625 * high) < 0 and high > 1e-280:
-            high *= 0.0625
-        low = 0.0625 * high
-        if not gap(low) >= 0 >= gap(high):
-            return math.sqrt(high), 1 / math.sqrt(high)
-        from scipy.optimize import brentq
-
-        root: Any = brentq(gap, low, high, xtol=1e-9 * low, rtol=1e-9)
-        at, step = math.sqrt(float(root)), 1e-3
-        fall = gap(float(root) * (1 - step) ** 2) - gap(float(root) * (1 - 1e-6))
-        return at, max(fall / (step * at), 1e-3 / at)
+    def _near_root(self, target: float, top: float) -> tuple[float, float, tuple[float, float]]:
+        """Return about the root of ln delta = `target` in (0, `top`), minus the slope there, and bounds of ln delta."""
+        at = rough_root(self.rough_log_delta, target, top)
+        low, middle, high = self.log_delta(at, FINE)
+        fall = self.rough_log_delta(at * (1 - ASIDE)) - self.rough_log_delta(at)
+        slope = fall / (ASIDE * at) if math.isfinite(fall) else 0.0
+        for _ in range(MOST_ROOTS):
+            slope = max(slope, 1e-3 / at)
+            move = (middle - target) / slope
+            if not math.isfinite(move) or abs(middle - target) < self.near_root or not 0 < at + move < top:
+                break
+            at, value = at + move, middle
+            low, middle, high = self.log_delta(at, FINE)
+            slope = (value - middle) / move if math.isfinite(middle) else slope
+        return at, max(slope, 1e-3 / at), (low, high)
 
     def _proved(self, at: float, slope: float, holds: Callable[[float], float], side: int) -> float:
         """Return a point near `at` where `holds` is proved to be at least 0, moved by `side` until it is.
@@ -175,7 +195,7 @@ class ProfileCurve(AbstractTradeOff):
         `slope` is about minus the slope of ln delta.
         """
         top = self.largest_log_ratio.upper
-        margin = 1e-9 / slope
+        margin = MARGIN * self.near_root / slope
         for _ in range(MOST_WIDENINGS):
             at = below(at - margin) if side < 0 else above(at + margin)
             if at <= 0 and side < 0:
@@ -196,11 +216,11 @@ class ProfileCurve(AbstractTradeOff):
         if len(alpha) > FEW and not self.is_listed:
             powers, errors = self._tabulated_points(alpha)
         else:
-            powers = np.array([self.power_ends(rate) for rate in alpha.tolist()])
-            errors = np.array([self._swapped.error_ends(1 - rate) for rate in alpha.tolist()])
+            found = np.array([self._ends_at(rate) for rate in alpha.tolist()])
+            powers, errors = found[:, :2], found[:, 2:]
         power, error = (EnclosureArray(ends[:, 0], np.minimum(ends[:, 1], 1.0)) for ends in (powers, errors))
         anything = np.full_like(alpha, np.inf)
-        return CurvePoints(_joined(error, power), _joined(power, error), EnclosureArray(-anything, anything))
+        return CurvePoints(joined(error, power), joined(power, error), EnclosureArray(-anything, anything))
 
     def _tabulated_points(self, alpha: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return bounds of power and type II error at many rates from the nodes of the table; shape (n, 2) each."""
@@ -215,92 +235,54 @@ class ProfileCurve(AbstractTradeOff):
         errors = [proved_error(1 - rate, c, *other)[:2] for rate in alpha.tolist()]
         return np.array(powers), np.array(errors)
 
+    def _ends_at(self, rate: float, *, with_error: bool = True) -> tuple[float, float, float, float]:
+        """Return bounds of the power at a rate in (0, 1), then of the type II error; wide ones without `with_error`."""
+        low, high = self._power_ends(rate)
+        if not with_error or high - low <= GOOD * (1 - high):
+            return low, high, (1 - high) * (1 - SLACK), (1 - low) * (1 + SLACK)
+        return low, high, *self._swapped._error_ends(1 - rate)  # noqa: SLF001 - the same class
+
     @override
     def _power_at_formula(self, rate: float) -> Enclosure:
-        low, high = self.power_ends(rate)
-        return Enclosure(low, min(high, 1.0), self.evidence)
+        return Enclosure(*self._ends_at(rate, with_error=False)[:2], self.evidence)
 
-    def power_ends(self, rate: float) -> tuple[float, float]:
-        """Return bounds of the power at a false positive rate.
+    def _power_ends(self, rate: float) -> tuple[float, float]:
+        """Return bounds of the power at a false positive rate in (0, 1)."""
+        return self._proved_near(lambda c, ends: proved_power(rate, c, *ends), rate, (rate, 1.0))
 
-        Parameters
-        ----------
-        rate : float
-            In (0, 1).
-
-        Returns
-        -------
-        (float, float)
-            Lower and upper bound.
-        """
-
-        def steer(c: float) -> float:
-            return math.exp(self.middle(c)) + rate * math.exp(c)
-
-        if self.is_listed:
-            bottom, top = self.smallest_log_ratio.lower, self.largest_log_ratio.upper
-            found = narrow_threshold(
-                steer, lambda c: proved_power(rate, c, *self.log_ends(c)), bottom, top, (rate, 1.0)
-            )
-            return found[0], found[1]
-        near = self._lowest(steer)
-        return self._proved_near(lambda c, ends: proved_power(rate, c, *ends), near, (rate, 1.0))
-
-    def error_ends(self, power: float) -> tuple[float, float]:
-        """Return bounds of the type II error of the swapped hypotheses.
-
-        Parameters
-        ----------
-        power : float
-            1 minus the false positive rate, in (0, 1).
-
-        Returns
-        -------
-        (float, float)
-            Lower and upper bound.
-        """
-
-        def steer(c: float) -> float:
-            return (math.exp(self.middle(c)) - power) * math.exp(-c)
-
-        if self.is_listed:
-            bottom, top = self.smallest_log_ratio.lower, self.largest_log_ratio.upper
-            found = narrow_threshold(
-                steer, lambda c: proved_error(power, c, *self.log_ends(c)), bottom, top, (0.0, power)
-            )
-            return found[0], found[1]
-        near = self._lowest(steer)
-        return self._proved_near(lambda c, ends: proved_error(power, c, *ends), near, (0.0, power))
+    def _error_ends(self, power: float) -> tuple[float, float]:
+        """Return bounds of the type II error of the swapped hypotheses at the rate 1 - `power`, in (0, 1)."""
+        return self._proved_near(lambda c, ends: proved_error(power, c, *ends), power, (0.0, power), is_error=True)
 
     @cached_property
     def scale(self) -> float:
         """Approximate standard deviation of the loss in nats. No bound depends on it."""
-        return min(2.5 * math.exp(self.middle(0.0)), self.largest_log_ratio.upper)
+        return min(2.5 * math.exp(self._middle(0.0)), self.largest_log_ratio.upper)
 
-    def _lowest(self, steer: Callable[[float], float]) -> float:
-        """Return about the threshold c at which `steer`, a function that is convex in e^c, is smallest."""
-        from scipy.optimize import minimize_scalar
+    def _proved_near(
+        self, proved: ProvedBounds, argument: float, known: tuple[float, float], *, is_error: bool = False
+    ) -> tuple[float, float]:
+        """Return bounds of a number from thresholds near the best one, intersected with the bounds `known`.
+
+        `proved` evaluates bounds at thresholds. The number is the power at the rate `argument`. With `is_error`, it is
+        the rate of the swapped hypotheses at this power.
+        """
+
+        def steer(c: float, log_delta: float) -> float:
+            if is_error:
+                return (math.exp(log_delta) - argument) * math.exp(-c)
+            return math.exp(log_delta) + argument * math.exp(c)
 
         bottom = max(self.smallest_log_ratio.lower, -MOST_DEVIATIONS * self.scale)
         top = min(self.largest_log_ratio.upper, MOST_DEVIATIONS * self.scale)
-        found: Any = minimize_scalar(
-            steer, bounds=(bottom, top), method="bounded", options={"xatol": 0.003 * self.scale}
-        )
-        return float(found.x)
-
-    def _proved_near(
-        self,
-        proved: Callable[[FloatArray, tuple[FloatArray, FloatArray]], tuple[float, float, float, float]],
-        near: float,
-        known: tuple[float, float],
-    ) -> tuple[float, float]:
-        """Return bounds of a number from thresholds around `near`, intersected with the bounds `known`.
-
-        `proved` evaluates bounds at thresholds.
-        """
+        near = lowest(lambda c: steer(c, self._middle(c)), bottom, top, 0.003 * self.scale)
+        around = [min(max(near + each * ASIDE * self.scale, bottom), top) for each in (-1, 0, 1)]
+        ends = [self._one(c, EASY) for c in around]
+        known_at = [0.5 * (max(low, high - 2) + high) for low, high in ends]
+        near = vertex(around, [steer(c, min(value, 0.0)) for c, value in zip(around, known_at, strict=True)])
         low, high = known
-        for nodes, spacing in ROUNDS:
-            c = np.unique(np.clip(near + spacing * self.scale * NEARBY, -LARGEST, LARGEST))
+        for nodes, distances in ROUNDS:
+            c = np.unique(np.clip(near + distances * self.scale, -LARGEST, LARGEST))
             ends = [self._one(each, nodes) for each in c.tolist()]
             bounds = np.array([each[0] for each in ends]), np.array([min(each[1], 0.0) for each in ends])
             found_low, found_high, _, _ = proved(c, bounds)
@@ -309,36 +291,9 @@ class ProfileCurve(AbstractTradeOff):
                 break
         return low, high
 
-    def middle(self, epsilon: float) -> float:
-        """Return about ln delta, for searches.
-
-        Parameters
-        ----------
-        epsilon : float
-            Any threshold, nats.
-
-        Returns
-        -------
-        float
-            An approximation without a bound.
-        """
+    def _middle(self, epsilon: float) -> float:
+        """Return about ln delta at any threshold `epsilon`, nats; steers only."""
         if epsilon >= 0:
-            return min(self.log_delta(epsilon, LEAST)[1], 0.0)
-        other = self._swapped.log_delta(-epsilon, LEAST)[1]
-        return min(_left_of_zero(epsilon, other, 0), 0.0)
-
-
-def _left_of_zero(epsilon: float, log_other: float, side: int) -> float:
-    """Return a bound of ln delta(eps) for eps < 0 from ln delta' at -eps, with delta' of the swapped hypotheses.
-
-    delta(eps) = (1 - e^eps) + e^eps delta'(-eps); `side` is -1 for a lower bound and 1 for an upper bound.
-    """
-    value = -math.expm1(epsilon) + math.exp(epsilon + min(log_other, 0.0))
-    return math.log(value) * (1 - side * SLACK) + side * SLACK if value > 0 else -math.inf
-
-
-def _joined(number: EnclosureArray, other: EnclosureArray) -> EnclosureArray:
-    """Return the enclosure of a number that is also 1 minus another number."""
-    low = np.maximum(number.lower, (1 - other.upper) * (1 - SLACK) - SLACK)
-    high = np.minimum(number.upper, (1 - other.lower) * (1 + SLACK) + SLACK)
-    return EnclosureArray(np.maximum(low, 0.0), np.minimum(high, 1.0))
+            return min(self.rough_log_delta(epsilon), 0.0)
+        other = self._swapped.rough_log_delta(-epsilon)
+        return min(left_of_zero(epsilon, other, 0), 0.0)

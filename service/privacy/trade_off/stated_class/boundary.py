@@ -61,9 +61,11 @@ class BoundaryPoint:
         )
 
     def then(self, following: BoundaryPoint) -> BoundaryPoint:
-        """Return the point and line of a chain: this member first, and then `following` at the rate that is its power.
+        """Return the point and line of a chain of two changed records.
 
-        Both lines rise. So the second line at the first line is above the composed boundary.
+        The rate of `following` is the power of this point, so that the chain leads from the rate of this point to the
+        power of `following`. Both lines rise. So the line of `following`, evaluated at the line of this point, is above
+        the boundary of the chain.
         """
         return BoundaryPoint(
             self.rate,

@@ -130,7 +130,8 @@ def least_real(step: SampledStep, tilt: float) -> float:
     """Return the smallest Re z at which majorants of a step are needed: at most 0 for mirrored steps, -inf for others.
 
     A majorant bounds the moment E0 e^{zL} of the loss L of the step. `tilt` is the real number at which the inversion
-    contour in z crosses the real axis. Majorants of mirrored steps grow to the left of 0 as well.
+    contour in z crosses the real axis. Majorants of mirrored steps grow to the left of 0 as well. A mirrored step
+    compares two laws that are mirror images at 0, as when one record replaces another.
     """
     return _LEFTWARDS * (1 - max(tilt, 1.0)) if step.mirrored else -math.inf
 
@@ -352,7 +353,8 @@ class MajorantGrid:
     def _left_tail(self, paths: Paths, ends: PathValues, shift: FloatArray, z: ComplexArray) -> FloatArray:
         """Return ln of an upper bound of the majorant on G + i `shift` left of the grid, shape (P, V).
 
-        P is the number of paths, and V that of points z of each path.
+        P is the number of paths, and V that of points z of each path. A mirrored step compares two laws that are mirror
+        images at 0, as when one record replaces another.
 
         The majorant is the integral of |g w^z| along a path of outcomes v, with their density g under H0 and the
         likelihood ratio w. The steps are not mirrored. p is the sampling rate, tau the parameter of the path, and u the
@@ -385,7 +387,8 @@ class MajorantGrid:
         ratio is w = a/b, and g a and g b are the densities under H1 and H0. For Re z >= 0 |w| is below 1, and largest
         at the first node. |b| is little above e^u of its exponent u, and |arg b| <= |Im v|, so that |g b^y| is bounded
         by a normal density, with a real power y >= 1. `lag` is the largest slope of the logarithm of a further factor
-        of the integrand that grows outwards. P is the number of paths, and V that of points z of each path.
+        of the integrand that grows outwards. P is the number of paths, and V that of points z of each path. A mirrored
+        step compares two laws that are mirror images at 0, as when one record replaces another.
         """
         step, end, x = self.step, float(self.tau[0]), z.real
         real_bound = end + paths.slope * np.abs(shift)
@@ -498,7 +501,7 @@ class MajorantGrid:
         `first` is ln of the part of the first node, and `distance` is |v - m| there for the outcome v with the mean m.
         w is the likelihood ratio, with r = d ln w/dv. For mirrored steps 1/|r| <= 1.5 and |r| + |r'/r| <= 4 there,
         where |d ln a/dv| < .01 and |d ln b/dv| > .8, with w = a/b. P is the number of paths, and V that of points z of
-        each path.
+        each path. A mirrored step compares two laws that are mirror images at 0, as when one record replaces another.
         """
         step, fastest, end = self.step, 1 + paths.slope, float(self.tau[0])
         odds = math.exp(end + step.log_odds)

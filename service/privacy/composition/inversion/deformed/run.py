@@ -314,7 +314,8 @@ class DeformedRun:
     def _edge(self, threshold: float) -> float:
         """Return the distance (nats) of a threshold from the least or largest loss of the run.
 
-        With a Gaussian part or mirrored steps the loss has no extreme, and the result is only a scale.
+        With a Gaussian part or mirrored steps the loss has no extreme, and the result is only a scale. A mirrored step
+        compares two laws that are mirror images at 0, as when one record replaces another.
         """
         if self._mirrored:
             return abs(threshold) - self._least + math.sqrt(self._mu_squared)
@@ -392,7 +393,8 @@ class DeformedRun:
 
         They follow the standard deviation of the core and the distance of the threshold from the least or largest loss
         of the run. Contours cross the real axis at `theta`. For mirrored steps, whose panels are short where Re z is
-        small, they bend earlier.
+        small, they bend earlier. A mirrored step compares two laws that are mirror images at 0, as when one record
+        replaces another.
         """
         core, edge = 2 / self.deviation, 3 / self._edge(center)
         if self._mirrored:
@@ -474,7 +476,8 @@ class DeformedRun:
         """Sorted distances (nats) of simulated losses from the least loss, empty where there are too many steps.
 
         The sum of few steps has no simple law. The draws are always the same. The array is also empty with a Gaussian
-        part or mirrored steps.
+        part or mirrored steps. A mirrored step compares two laws that are mirror images at 0, as when one record
+        replaces another.
         """
         if self._count > _MOST_DRAWN or self._mu_squared > 0 or self._mirrored:
             return np.zeros(0)

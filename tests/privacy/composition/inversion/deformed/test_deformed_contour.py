@@ -227,7 +227,8 @@ def _term(step: SampledStep, tau: Any, z: Any, from_least: bool) -> Any:
     step.
 
     The path is v = tau + i (1/2 + ln(1 + e^x)/4), where x = 2 (tau + 4 + ln(p/(1 - p)) + offset), p is the sampling
-    rate, and offset the mean of v for mirrored steps.
+    rate, and offset the mean of v for mirrored steps. A mirrored step compares two laws that are mirror images at 0, as
+    when one record replaces another.
     """
     sigma, offset = mpf(step.sigma), -mpf(step.mirrored) / (2 * mpf(step.sigma) ** 2)
     log_odds = mpmath.log(step.rate) - mpmath.log1p(-mpf(step.rate)) + offset

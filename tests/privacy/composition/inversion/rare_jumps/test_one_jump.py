@@ -89,7 +89,7 @@ def _direct(step: SampledStep, epsilon: float, steps: int) -> float:
 
 
 def _runs(seed: int, count: int, steps: Callable[[random.Random], int]) -> list[tuple[SampledStep, float]]:
-    """Draw rare runs and epsilons at which their deltas are tiny."""
+    """Draw runs in which few steps sample the record, each with an epsilon at which delta is tiny."""
     draw, found = random.Random(seed), []
     while len(found) < count:
         step = SampledStep(

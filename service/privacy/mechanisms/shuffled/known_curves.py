@@ -1,0 +1,76 @@
+"""Trade-off curves of pairs of laws of shuffled reports, and laws of listed losses for compositions."""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import Final
+
+from service.privacy.trade_off.abstract import AbstractTradeOff
+from service.privacy.trade_off.atomic_law import AtomicLaw
+from service.privacy.trade_off.atoms import AtomsTradeOff
+from service.privacy.trade_off.pair import TradeOffPair
+from service.privacy.trade_off.shuffled.curves import MeanCurve, OnesCurve, WorstCurve
+from service.privacy.trade_off.shuffled.mean_atoms import listed_mean
+from service.privacy.trade_off.shuffled.mean_form import MeanForm, exponential
+from service.privacy.trade_off.shuffled.ones import Ones
+from service.privacy.trade_off.shuffled.profile_curve import ProfileCurve
+
+MOST_OUTCOMES: Final = 6_000
+"""Largest number of outcomes of a pair that are listed: about 5 milliseconds."""
+MOST_ONES: Final = 1_000
+"""Largest number of binary reports whose numbers of ones are listed."""
+MOST_ROUNDING: Final = 1e4
+"""Largest n^1.5/eps0 for which the profile of listed ones has 9 digits. Losses are differences of logarithms."""
+LEAST_MASS: Final = 600.0
+"""Nats: binary reports are listed if no probability is below e^-LEAST_MASS."""
+COUNTED: Final = "The law of the counts of shuffled randomised responses (exact)"
+
+
+@lru_cache(maxsize=32)
+def curve_of(form: MeanForm) -> AbstractTradeOff:
+    """Return the trade-off curve of a mean form, from listed outcomes or from a contour."""
+    if form.outcomes <= MOST_OUTCOMES:
+        return AtomsTradeOff(listed_mean(form))
+    return MeanCurve(form)
+
+
+@lru_cache(maxsize=32)
+def ones_curve(reports: int, others: int, epsilon: float) -> AbstractTradeOff:
+    """Return the curve of shuffled binary responses for the own bit 1 against 0, if `others` other persons hold 1.
+
+    There are `reports` reports, each epsilon-DP.
+    """
+    ones = Ones(reports, others, exponential(epsilon))
+    if _can_list(ones, epsilon) and reports**1.5 <= MOST_ROUNDING * epsilon:
+        return AtomsTradeOff(ones.listed())
+    return OnesCurve(ones)
+
+
+def _can_list(ones: Ones, epsilon: float) -> bool:
+    return ones.reports <= MOST_ONES and ones.reports * (epsilon + 0.7) <= LEAST_MASS
+
+
+def worst_pair(curves: tuple[AbstractTradeOff, ...]) -> TradeOffPair:
+    """Return the worst case of the `curves` of several attained pairs of laws: one curve for both directions."""
+    worst = WorstCurve(curves)
+    return TradeOffPair(worst, worst, COUNTED)
+
+
+def dominating_law(curve: AbstractTradeOff) -> AtomicLaw | None:
+    """Return a law of listed losses that is at least as easy to attack as a curve, or None."""
+    return _listed(curve, 1)
+
+
+def attained_law(curve: AbstractTradeOff) -> AtomicLaw | None:
+    """Return a law of listed losses that is at most as easy to attack as a curve, or None."""
+    return _listed(curve, -1)
+
+
+def _listed(curve: AbstractTradeOff, side: int) -> AtomicLaw | None:
+    if isinstance(curve, AtomsTradeOff):
+        return curve.law
+    if isinstance(curve, OnesCurve) and _can_list(curve.ones, math.log(curve.ones.ratio)):
+        return curve.ones.listed()
+    # A table is for many losses: lattices serve few ones better.
+    return curve.listed_law(side) if isinstance(curve, ProfileCurve) and not curve.is_listed else None

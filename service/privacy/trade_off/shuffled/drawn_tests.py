@@ -1,0 +1,182 @@
+"""Points of the largest convex curve below several curves, from their best tests at thresholds.
+
+An attacker may draw one of several pairs of laws, and knows which one was drawn (decision 0008). A test has a false
+positive rate and a power, and a drawn test has averages of both. So every chord between two tests bounds the power from
+below. Every threshold c bounds it from above: power(alpha) <= M(c) + e^c alpha with the largest profile M. A search
+moves c to the slope of the best chord, where both bounds meet in the end: the chord is an edge of the curve.
+
+The type II error has the same bounds as 1 - power. For c < 0 both use the profile M' of the swapped hypotheses at -c,
+as 1 - power >= e^c (1 - alpha - M'(-c)).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final, final
+
+import numpy as np
+
+from service.privacy.enclosure import SMALLEST
+from service.privacy.numerics.arrays import FloatArray
+from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
+from service.privacy.numerics.work import is_spent
+
+CLOSE: Final = 2e-12
+"""Relative distance of both bounds at which a search stops."""
+MOST_STEPS: Final = 40
+SLACK: Final = 8 * FUNCTION_ERROR
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class DrawnTests:
+    """Bounds of several tests that are no stronger than the tests themselves, arrays of shape (n,).
+
+    Attributes
+    ----------
+    rate, error : array
+        Upper bounds of the false positive rates and of the type II errors.
+    rest, power : array
+        Lower bounds of 1 minus the false positive rate, and of the powers.
+    """
+
+    rate: FloatArray
+    rest: FloatArray
+    power: FloatArray
+    error: FloatArray
+
+    @staticmethod
+    def of(rate: FloatArray, power: FloatArray) -> DrawnTests:
+        """Return tests of which only the rates and the powers have bounds."""
+        rate, power = np.minimum(rate, 1.0), np.clip(power, 0.0, 1.0)
+        return DrawnTests(rate, (1 - rate) * (1 - SLACK), power, 1 - power + UNIT_ROUNDOFF)
+
+    def complements(self) -> DrawnTests:
+        """Return the tests of the swapped hypotheses that reject where these accept."""
+        return DrawnTests(self.error, self.power, self.rest, self.rate)
+
+    def __getitem__(self, at: int) -> tuple[float, float, float, float]:
+        """Return (rate, rest, power, error) of one test."""
+        return float(self.rate[at]), float(self.rest[at]), float(self.power[at]), float(self.error[at])
+
+
+@final
+@dataclass(slots=True)
+class PointSearch:
+    """Search of the power and of the type II error at one false positive rate alpha in (0, 1).
+
+    Attributes
+    ----------
+    rate : float
+        alpha.
+    power, error : (float, float)
+        Lower and upper bounds.
+    """
+
+    rate: float
+    power: tuple[float, float] = (0.0, 1.0)
+    error: tuple[float, float] = (0.0, 1.0)
+    _left: list[tuple[float, float, float, float]] = field(default_factory=lambda: [(0.0, 1.0, 0.0, 1.0)])
+    _right: list[tuple[float, float, float, float]] = field(default_factory=lambda: [(1.0, 0.0, 1.0, 0.0)])
+
+    def add(self, tests: DrawnTests) -> None:
+        """Add tests, of which the nearest to the best chord on either side matter."""
+        for index in range(len(tests.rate)):
+            each = tests[index]
+            (self._left if each[0] <= self.rate else self._right).append(each)
+
+    def bound(self, c: float, log_delta: float) -> None:
+        """Bound the power from above by a threshold c, in nats.
+
+        `log_delta` is an upper bound of ln M(c) for c >= 0, and of ln M'(-c) for c < 0.
+        """
+        if c >= 0:
+            most = (math.exp(log_delta) + math.exp(c) * self.rate) * (1 + SLACK)
+            least = (1 - most) * (1 - UNIT_ROUNDOFF) - UNIT_ROUNDOFF
+        else:
+            room = (1 - self.rate) * (1 - UNIT_ROUNDOFF) - math.exp(log_delta) * (1 + SLACK)
+            least = math.exp(c) * (room - SLACK * abs(room))
+            most = 1 - least + UNIT_ROUNDOFF
+        self.power = self.power[0], min(self.power[1], most, 1.0)
+        self.error = max(self.error[0], least), self.error[1]
+
+    def chord(self) -> float:
+        """Take the best chord of all tests as bounds, and return its log slope."""
+        left, right = (np.array(each) for each in (self._left, self._right))
+        run = right[None, :, 0] - left[:, None, 0]
+        with np.errstate(all="ignore"):
+            share = np.where(run > 0, (self.rate - left[:, None, 0]) / run, 0.0)
+            heights = left[:, None, 2] + share * (right[None, :, 2] - left[:, None, 2])
+        first, second = np.unravel_index(int(np.argmax(heights)), heights.shape)
+        one, other = self._left[int(first)], self._right[int(second)]
+        self._left, self._right = [one], [other]  # chords of later rounds start from this one
+        width = other[0] - one[0] if other[0] <= 0.5 else one[1] - other[1]
+        if width <= 0:
+            return math.nan
+        # Distances of the rate from both tests, rounded to the right: this weakens the drawn test.
+        beyond, size = _distance(one, self.rate)
+        until, far = _distance(other, self.rate)
+        beyond, until = max(beyond - 4 * UNIT_ROUNDOFF * size, 0.0), max(4 * UNIT_ROUNDOFF * far - until, SMALLEST)
+        power = one[2] + beyond / (beyond + until) * (other[2] - one[2])
+        error = other[3] + until / (beyond + until) * (one[3] - other[3])
+        self.power = max(self.power[0], power * (1 - SLACK)), self.power[1]
+        self.error = self.error[0], min(self.error[1], error * (1 + SLACK))
+        rise = other[2] - one[2] if other[2] <= 0.5 else one[3] - other[3]
+        return math.log(rise / width) if rise > 0 else math.nan
+
+    @property
+    def is_close(self) -> bool:
+        """Whether both pairs of bounds are close."""
+        (low, high), (least, most) = self.power, self.error
+        return high - low <= CLOSE * high and most - least <= CLOSE * max(most, 1e-9)
+
+    def ends(self) -> tuple[float, float, float, float]:
+        """Return lower and upper bounds of the power, then of the type II error."""
+        power, error = max(self.power[0], self.rate), min(self.error[1], 1 - self.rate)
+        return power, max(self.power[1], power), min(self.error[0], error), error
+
+
+def _distance(test: tuple[float, float, float, float], rate: float) -> tuple[float, float]:
+    """Return the signed distance of a rate from the rate of a test, and the size of the subtracted numbers."""
+    if test[0] <= 0.5:
+        return rate - test[0], rate + test[0]
+    return test[1] - (1 - rate), test[1] + (1 - rate)
+
+
+def searched_point(
+    rate: float, starts: Sequence[float], top: float, evaluate: Callable[[float], tuple[float, Sequence[DrawnTests]]]
+) -> tuple[float, float, float, float]:
+    """Return bounds of the power and of the type II error at one rate.
+
+    Parameters
+    ----------
+    rate : float
+        False positive rate in (0, 1).
+    starts : sequence of float
+        Thresholds with which the search starts, in nats.
+    top : float
+        Largest absolute threshold that is evaluated.
+    evaluate : callable
+        Returns, at a threshold c, an upper bound of ln M(c) for c >= 0 and of ln M'(-c) for c < 0, and tests near c.
+
+    Returns
+    -------
+    (float, float, float, float)
+        Lower and upper bounds of the power, then of the type II error.
+    """
+    search = PointSearch(rate)
+    queue, known = list(starts), set[float]()
+    for _ in range(MOST_STEPS):
+        slope = queue.pop(0) if queue else search.chord()
+        c = min(max(slope, -top), top)
+        if search.is_close or is_spent() or not math.isfinite(c) or c in known:
+            break
+        known.add(c)
+        log_delta, tests = evaluate(c)
+        search.bound(c, log_delta)
+        for each in tests:
+            search.add(each)
+    search.chord()
+    return search.ends()
