@@ -160,7 +160,10 @@ def _check_keys(folder: Path) -> None:
 
 
 def _add_quarantined(present: Path, restored: Path) -> None:
-    """Append the quarantined results of the folder to those of the archive. The last line of both may be cut."""
+    """Append the quarantined results of the file `present` to those of the file `restored`.
+
+    The last line of either file may be incomplete.
+    """
     if present.exists():
         with restored.open("ab") as file:
             file.write(b"\n" + present.read_bytes())

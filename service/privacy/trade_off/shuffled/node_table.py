@@ -187,6 +187,6 @@ def _excess(table: NodeTable, low: FloatArray) -> FloatArray:
 
 
 def _is_above(x: FloatArray, value: FloatArray, left: int, middle: int, right: int) -> bool:
-    """Return whether the middle point lies on or above the line through the other two points."""
+    """Return whether the point `middle` of (x, value) lies on or above the line through the points `left` and `right`."""
     share = (x[middle] - x[left]) / (x[right] - x[left])
     return bool(value[middle] >= (1 - share) * value[left] + share * value[right])

@@ -186,7 +186,7 @@ class AbstractClassTradeOff(AbstractTradeOff):
         return self._start(max(float(epsilon[index]), 0.0), index)
 
     def _start(self, epsilon: float, index: int) -> float:
-        """Return the logit of the rate at which the bound of one order has the slope e^eps, roughly."""
+        """Return roughly the logit of the rate at which the Renyi bound of the order `index` has the slope e^eps."""
         orders, bounds = self._starts
         order, bound = float(orders[index]), float(bounds[index])
         return min((order - 1) * bound - order * (epsilon + math.log(order / (order - 1))), -0.1)
