@@ -100,6 +100,19 @@ def test_runs_that_reveal_nearly_everything_or_nothing_have_finite_narrow_bounds
     assert epsilon(selected(gdp(1e-4), "poisson", mean=10.0), 1e-6).upper <= 2e-3
 
 
+@pytest.mark.parametrize("base", [gdp(1.0), {"type": "approximate_dp", "epsilon": 1.0, "delta": 1e-3}])
+def test_less_than_one_trial_is_less_than_one_run(base: dict[str, Any]) -> None:
+    """With few trials on average, a small probability that any output is released bounds delta."""
+    for law, numbers in (("poisson", {"mean": 0.01}), ("binomial", {"count": 3, "probability": 0.01})):
+        spec = selected(base, law, **numbers)
+        found = WorstCase().curves(built(spec)).both
+        assert found.singular_power.lower <= found.singular_power.upper <= 1e-4
+        assert found.epsilon(0.1).upper == 0.0
+        for delta in (1e-6, 1e-3):
+            assert found.epsilon(delta).upper <= epsilon(base, delta).upper + 0.2
+        assert found.power_at(0.3).lower <= found.power_at(0.3).upper <= 0.4
+
+
 def test_fixed_selection_of_a_mixture_is_served() -> None:
     """A mixture is drawn inside each trial, so that the composition of all trials has no plan. The theorem holds."""
     parts = [{"weight": 0.5, "mechanism": {"type": "pure_dp", "epsilon": eps}} for eps in (0.2, 1.0)]

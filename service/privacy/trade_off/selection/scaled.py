@@ -68,7 +68,8 @@ class ScaledTradeOff(AbstractTradeOff):
     @override
     def singular_power(self) -> Enclosure:
         known = self.curve.singular_power
-        return Enclosure(known.lower, min(known.upper * self.most * (1 + SLACK), 1.0), self.evidence)
+        most = min(known.upper * self.most * (1 + SLACK), 1.0)
+        return Enclosure(min(known.lower, most), most, self.evidence)
 
     @override
     def reversed(self) -> ScaledTradeOff:
@@ -93,7 +94,10 @@ class ScaledTradeOff(AbstractTradeOff):
 
     @override
     def _epsilon_formula(self, delta: float) -> Enclosure:
-        known = self.curve.epsilon(delta / self.most * (1 - SLACK))
+        share = delta / self.most * (1 - SLACK)
+        if share >= 1:  # the output of a run is released with a probability below delta
+            return Enclosure.point(0.0)
+        known = self.curve.epsilon(share)
         return Enclosure(known.lower, known.upper + self._moved, self.evidence)
 
 
