@@ -95,7 +95,7 @@ def restore(archive: Path, folder: Path, *, replaces: bool) -> tuple[int, dict[s
 
 
 def _copy_jobs(source: Path, target: Path) -> int:
-    """Copy the database file of jobs in one state, check the copy, and return its number of jobs."""
+    """Copy the database file of jobs from `source` to `target` in one state, check the copy, and count its jobs."""
     try:
         with (
             closing(sqlite3.connect(source, timeout=WAIT_SECONDS, isolation_level=None)) as original,
