@@ -113,6 +113,13 @@ def test_less_than_one_trial_is_less_than_one_run(base: dict[str, Any]) -> None:
         assert found.power_at(0.3).lower <= found.power_at(0.3).upper <= 0.4
 
 
+def test_lower_bound_reads_outcomes_that_reveal_everything() -> None:
+    """An outcome without the record is impossible, and has the best score: some of 10 runs shows it."""
+    spec = selected({"type": "approximate_dp", "epsilon": 0.5, "delta": 1e-3}, "fixed", count=10)
+    found = WorstCase().curves(built(spec)).both.profile_at(4.9)
+    assert found.lower >= -math.expm1(10 * math.log1p(-1e-3)) * (1 - 1e-6)
+
+
 def test_fixed_selection_of_a_mixture_is_served() -> None:
     """A mixture is drawn inside each trial, so that the composition of all trials has no plan. The theorem holds."""
     parts = [{"weight": 0.5, "mechanism": {"type": "pure_dp", "epsilon": eps}} for eps in (0.2, 1.0)]

@@ -76,7 +76,7 @@ def _tests(nodes: Nodes, counts: TrialCounts, epsilons: FloatArray) -> tuple[Flo
     slopes = np.exp(epsilons)
     coarse = np.arange(1, len(nodes.rate), STRIDE)
     coarse = np.unique(np.append(coarse, len(nodes.rate) - 1))
-    top, middle = (index.ravel() for index in np.meshgrid(coarse, coarse))
+    top, middle = (index.ravel() for index in np.meshgrid(coarse, np.append(0, coarse)))
     top, middle = top[middle <= top], middle[middle <= top]
     rate, power = _test(nodes, counts, top, middle)
     with np.errstate(all="ignore"):
@@ -86,7 +86,7 @@ def _tests(nodes: Nodes, counts: TrialCounts, epsilons: FloatArray) -> tuple[Flo
         shift_top, shift_middle = (shift.ravel() for shift in np.meshgrid(around, around))
         last = len(nodes.rate) - 1
         tops = np.clip(top[:, None] + shift_top, 1, last)
-        middles = np.minimum(np.clip(middle[:, None] + shift_middle, 1, last), tops)
+        middles = np.minimum(np.clip(middle[:, None] + shift_middle, 0, last), tops)
         rate, power = _test(nodes, counts, tops, middles)
         with np.errstate(all="ignore"):
             best = np.argmax(np.nan_to_num(power - slopes[:, None] * rate, nan=-np.inf), axis=1)
