@@ -230,7 +230,7 @@ class SymmetricClassTradeOff(AbstractClassTradeOff):
 
     @cached_property
     def _mu_of_zcdp(self) -> Enclosure:
-        """Enclosure of the mu of one record, for zCDP."""
+        """Enclosure of the mu of one record, for zCDP (zero-concentrated differential privacy)."""
         link = self._link()
         with ctx.workprec(link.bits):
             lower, upper = global_mu(link, self.region.least_bound)
