@@ -63,7 +63,7 @@ class Row:
     apart: list[str] = field(default_factory=list[str])
 
     def add(self, before: Answer, now: Answer) -> None:
-        """Count the change between two answers. Answers to different requests are not compared."""
+        """Count the change from the answer `before` to the answer `now`, unless the requests differ."""
         self.answers += 1
         if before.asked != now.asked:
             self.other += 1
@@ -87,7 +87,7 @@ class Row:
 
 
 def _change(before: Pair, now: Pair) -> float:
-    """Return the largest relative change of a bound between two enclosures."""
+    """Return the largest relative change of a bound, lower or upper, from the enclosure `before` to `now`."""
     found = 0.0
     for old, new in zip(before, now, strict=True):
         size = max(abs(old), abs(new))

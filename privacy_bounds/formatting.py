@@ -73,7 +73,7 @@ def safe_direction(answer: Answer) -> str:
 
 
 def bounds_text(lower: float | None, upper: float | None) -> str:
-    """Return both bounds, rounded outwards, or the absence of bounds."""
+    """Return a text with both bounds of a number, rounded outwards, or a text that says that bounds are absent."""
     if lower is None or upper is None:
         return "no bounds"
     return f"{rounded(lower, BOUND_DIGITS, DOWN)} to {rounded(upper, BOUND_DIGITS, UP)}"

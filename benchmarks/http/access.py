@@ -124,7 +124,7 @@ def issuer_settings(folder: Path) -> dict[str, str]:
 
 
 def make_token(folder: Path) -> str:
-    """Write a new public key as a JWK set into the folder, and return a token that it verifies."""
+    """Write a new public key as a JSON Web Key set into the folder, and return a token that the key verifies."""
     key = rsa.generate_private_key(65_537, 2_048)
     public = jwt.get_algorithm_by_name("RS256").to_jwk(key.public_key(), as_dict=True)
     (folder / "jwks.json").write_text(json.dumps({"keys": [{**public, "kid": "one"}]}))

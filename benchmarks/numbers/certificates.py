@@ -27,7 +27,7 @@ Verdict = tuple[str, str, float, str]
 
 
 def verdicts(about: dict[str, Any], known: dict[str, Any]) -> Iterator[Verdict]:
-    """Yield the verdicts on the safe value and on a number that is too small."""
+    """Yield the verdicts of the checker on the safe value of an answer, and on a number that is too small."""
     claims = {"safe": known["value"]}
     if known["value"] < 1 - 1e-9 and known["lower"] > 0:
         claims["small"] = known["lower"] * (1 - 1e-6)

@@ -231,7 +231,7 @@ def _reaches(found: Sequence[Beside]) -> list[Reach]:
 
 
 def _shuffled(name: str, reports: int, randomizer: Mapping[str, Any]) -> tuple[str, Enclosure, float]:
-    """Return the name of a case, epsilon at 1e-6, and the CPU seconds for it."""
+    """Return `name`, epsilon at delta 1e-6 of `reports` shuffled reports of a randomiser, and its CPU seconds."""
     spec = {"type": "shuffled_reports", "reports": reports, "randomizer": randomizer}
     found = answer(spec, "replace_one", "eps", 1e-6)
     seconds = [cpu_seconds(lambda: answer(spec, "replace_one", "eps", 1e-6)) for _ in range(ROUNDS)]

@@ -21,7 +21,10 @@ def weight(step: Step, y: acb | arb, guide: Guide, part: int) -> acb:
 
 
 def penalty(step: Step, eta: float, guide: Guide, part: int) -> arb:
-    """Return a bound of |weight(y + i eta)| / weight(y) for all real y (section 6 of the proof)."""
+    """Return a bound of |weight(y + i eta)| / weight(y) for all real y (section 6 of the proof).
+
+    `part` is the rare part of the step (1), the frequent part (-1), or both (0), whose weight is 1.
+    """
     return ((arb(eta) / guide.widths[step]) ** 2 / 2).exp() if part else arb(1)
 
 

@@ -81,7 +81,10 @@ def _delta_of_one(terms: Terms, mirrored: bool, direction: Direction, eps: arb) 
 
 
 def _power_of_one(terms: Terms, mirrored: bool, direction: Direction, alpha: arb) -> arb:
-    """Return the largest power of a test of one step at the false positive rate `alpha`."""
+    """Return the largest power of a test of one step at the false positive rate `alpha`.
+
+    `terms` has the shifts and weights of the step. A `mirrored` step has the negated shifts without the record.
+    """
     sign, null = (1, 1) if direction == "add" or mirrored else (-1, 0)
 
     def rate(y: arb) -> arb:

@@ -47,7 +47,7 @@ class SigningKey:
 
 
 def read_key_set(content: bytes) -> tuple[SigningKey, ...]:
-    """Return the keys of a JWK set that can verify a token. Raise InvalidKeySet if there is none.
+    """Return the keys of a JSON Web Key set that can verify a token. Raise InvalidKeySet if there is none.
 
     Symmetric keys, private keys, keys for encryption, short keys and points of small order are left out.
     """

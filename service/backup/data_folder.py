@@ -95,7 +95,7 @@ def restore(archive: Path, folder: Path, *, replaces: bool) -> tuple[int, dict[s
 
 
 def _copy_jobs(source: Path, target: Path) -> int:
-    """Copy the database file of jobs in one state, check the copy, and return its number of jobs."""
+    """Copy the database file of jobs from `source` to `target` in one state, check the copy, and count its jobs."""
     try:
         with (
             closing(sqlite3.connect(source, timeout=WAIT_SECONDS, isolation_level=None)) as original,
@@ -160,7 +160,10 @@ def _check_keys(folder: Path) -> None:
 
 
 def _add_quarantined(present: Path, restored: Path) -> None:
-    """Append the quarantined results of the folder to those of the archive. The last line of both may be cut."""
+    """Append the quarantined results of the file `present` to those of the file `restored`.
+
+    The last line of either file may be incomplete.
+    """
     if present.exists():
         with restored.open("ab") as file:
             file.write(b"\n" + present.read_bytes())

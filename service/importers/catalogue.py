@@ -128,10 +128,11 @@ def validate_with_imports(request_type: type[RequestModel], body: bytes) -> Requ
 def _attach_threat_models(request_type: type[RequestModel], body: bytes) -> RequestModel:
     """Return the request, completed by the threat models and microbatch flags of the imported states.
 
-    The body is valid JSON.
+    `body` is the request in valid JSON.
 
-    A threat model is attached where the request has none. The microbatch flag is set in the context of the object that
-    holds the state. A state inside a composition sets no flag, since the other parts may not account for microbatches.
+    A threat model is attached where the request has none. The microbatch flag says that the noise accounts for
+    gradients clipped as averages of microbatches. It is set in the context of the object that holds the state. A state
+    inside a composition sets no flag, since the other parts may not account for microbatches.
     """
     document = json.loads(body)
     placed: Location = ()

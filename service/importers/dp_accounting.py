@@ -205,7 +205,10 @@ def _composed(node: SourceValue, fields: dict[str, SourceValue], notes: ImportNo
 
 
 def _selected(node: SourceValue, fields: dict[str, SourceValue], notes: ImportNotes) -> DraftSpec | None:
-    """Return the best of a random number of runs. The shape infinity is the Poisson law."""
+    """Return the mechanism that releases the best of a random number of runs.
+
+    The field `shape` of the event selects the law of this number; the shape infinity is the Poisson law.
+    """
     inner, shape = _read(fields["event"], notes), fields["shape"]
     if inner is None:
         return None
@@ -217,7 +220,10 @@ def _selected(node: SourceValue, fields: dict[str, SourceValue], notes: ImportNo
 
 
 def _zcdp(node: SourceValue, fields: dict[str, SourceValue], _: ImportNotes) -> DraftSpec:
-    """Return (xi, rho)-zCDP, whose divergences D_a are at most xi + rho a, for xi = 0."""
+    """Return the mechanism of an event of (xi, rho)-zCDP (zero-concentrated differential privacy) with xi = 0.
+
+    Its Renyi divergences of order a are at most xi + rho a.
+    """
     if fields["xi"].number(0.0, 1e6) > 0:
         fields["xi"].reject(
             'Must be 0. For a positive xi, send {"type": "rdp"} with the bounds xi + rho * order at some orders.'

@@ -17,7 +17,7 @@ def make_key(
     group: str | None = None,
     expires_in_seconds: float | None = None,
 ) -> str:
-    """Store a new key in the file of a folder, and return its text."""
+    """Store a new API key with these `scopes` in the file of a folder, and return its text."""
     store, now = KeyFile(folder), time.time()
     expires = None if expires_in_seconds is None else now + expires_in_seconds
     made = new_key(store.digest_key(), name=name, group=group, scopes=frozenset(scopes), now=now, expires=expires)

@@ -48,7 +48,7 @@ SIGNER = {name: PRIVATE["RS" if name[:2] in ("RS", "PS") else name] for name in 
 
 
 def jwk_of(name: str, **members: Any) -> dict[str, Any]:
-    """Return the public key of an algorithm as a JWK."""
+    """Return the public key of an algorithm as a JSON Web Key."""
     made = jwt.get_algorithm_by_name(name).to_jwk(SIGNER[name].public_key(), as_dict=True)
     return {**made, "kid": name[:2] if name[:2] == "RS" else name, **members}
 
@@ -78,7 +78,7 @@ def token(name: str = "ES256", *, header: Mapping[str, Any] | None = None, **cha
 
 
 class Source:
-    """Reader of a JWK set that counts how often it is read."""
+    """Reader of a JSON Web Key set that counts how often the set is read."""
 
     def __init__(self, content: Any = JWKS) -> None:
         self.content, self.count = content, 0

@@ -163,7 +163,10 @@ class Watching:
     """Checks in every frame that no content of the first form looks current."""
 
     def __init__(self, page: Page, contents: dict[str, Panels], target: str) -> None:
-        """Start to watch the panels."""
+        """Start to watch the panels of the page, which change from the form "first" to the form `target`.
+
+        `contents` has the content of the panels for every form.
+        """
         self.page, self.contents, self.target = page, contents, target
         then = contents[target]
         before = {

@@ -1,4 +1,4 @@
-"""Rehearsal of CONTRIBUTING.md: a dummy of each kind is added by its recipe, and every omitted place is noticed."""
+"""Recipes of CONTRIBUTING.md, followed in a copy of the sources: each omitted edit makes a check fail."""
 
 from __future__ import annotations
 

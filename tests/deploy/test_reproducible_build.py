@@ -71,7 +71,7 @@ def test_source_archive_has_neither_users_nor_dates_of_its_own(monkeypatch: pyte
 
 
 def built(place: Path, tree: dict[str, Any], source: Path) -> dict[str, bytes]:
-    """Build wheel and sdist from a copy of the sources, and return their bytes by name."""
+    """Build wheel and sdist at `place` from a copy of the files in `source`, and return their bytes by file name."""
     folder = place / tree["folder"]
     for path in sorted(source.rglob("*")):
         if path.is_file() and "__pycache__" not in path.parts:

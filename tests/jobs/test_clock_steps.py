@@ -29,7 +29,7 @@ def claimed(backend: Backend, worker: str) -> ClaimedChunk:
 
 
 def pass_time(backend: Backend, seconds: float, *renewed: ClaimedChunk, version: str = "1") -> None:
-    """Advance the clock while a worker announces itself and renews its claims."""
+    """Advance the clock by `seconds` while a worker announces itself and renews the claims `renewed`."""
     for _ in range(int(seconds)):
         backend.repository.announce("alive", version)
         assert all(backend.repository.renew(claim, CLAIM_SECONDS) for claim in renewed)

@@ -83,7 +83,7 @@ def address() -> Iterator[str]:
 
 
 async def call(address: str, name: str, arguments: dict[str, Any]) -> Any:
-    """Return the result of a tool. Raise MCPError, and not the group of errors that the client raises on its way."""
+    """Return the result of a tool. Raise the MCPError of the call in place of the exception group of the client."""
     async with Client(address) as client:
         try:
             return await client.call_tool(name, arguments)

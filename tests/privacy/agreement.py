@@ -118,7 +118,7 @@ def box_answer(point: BoxPoint, direction: str) -> Enclosure:
 
 
 def box_comparison(point: BoxPoint, direction: str, answer: Ask) -> Comparison:
-    """Compare the power of a random run by the service with that by the less expensive of the other engines."""
+    """Compare the power of a random run by the service with the power by another engine, least expensive first."""
     # Ball arithmetic is slow for a run that rarely samples the record, and fast for a single step.
     names = ["ground_truth", "discretised"]
     if point.steps > 1 and point.steps * point.sample_rate < 1:

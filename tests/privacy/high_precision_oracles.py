@@ -107,7 +107,7 @@ def _normal_quantile(alpha: Any) -> Any:
 
 
 def _gaussians(random: Generator, digits: int) -> tuple[Spec, Truth]:
-    """Draw several Gaussian steps and a GDP step. Together they are one Gaussian, and mu^2 adds up."""
+    """Draw several Gaussian steps and a step of Gaussian DP. Together they are one Gaussian, and mu^2 adds up."""
     noise, steps, extra = float(random.uniform(0.7, 5.0)), int(random.integers(1, 40)), float(random.uniform(0.1, 1.0))
     repeated = {"type": "repeated", "mechanism": gaussian(noise), "steps": steps}
     spec = {"type": "composed", "mechanisms": [repeated, {"type": "gdp", "mu": extra}]}

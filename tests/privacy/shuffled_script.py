@@ -8,7 +8,11 @@ Counts = tuple[int, ...]
 
 
 def script_delta(reports: int, options: int, epsilon: float, at: float) -> float:
-    """Return the number of a published script for k-ary response, in which a report of a third value has no outcome."""
+    """Return delta of shuffled k-ary responses as a published script computes it.
+
+    The script gives no outcome to a report of a third value. `reports` is the number of reports, `options` is k,
+    `epsilon` is that of one report, and `at` is the epsilon of delta.
+    """
     p, e = math.exp(epsilon), math.exp(at)
     c = 1 / (p + options - 1)
     masses: dict[Counts, tuple[float, float]] = {}

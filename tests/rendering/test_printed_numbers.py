@@ -106,7 +106,7 @@ def check_text(text: Printed, response: AssessmentsResponse) -> None:
 
 
 def check_margins(text: Printed, response: AssessmentsResponse) -> None:
-    """Check the margins of all limits in order."""
+    """Check the printed margins between the answers and the limits of a policy, in the order of its rules."""
     rulings = () if response.decision is None or not response.summary.bounded else response.decision.rulings
     known = ((each.rule.limit, each.margin) for each in rulings if each.margin is not None)
     checks = [percent_down(margin) if limit else down(margin) for limit, margin in known]

@@ -13,7 +13,7 @@ Arrays = dict[str, NDArray[Any]]
 
 
 def gradients(dimension: int = 3, queries: int = 8, steps: int = 2, background: int = 12) -> Arrays:
-    """Return the arrays of a small gradient likelihood ratio (GLiR) audit by name."""
+    """Return the arrays of a small audit by the gradient likelihood ratio test (GLiR), by name."""
     generator = np.random.Generator(np.random.PCG64(4))
     arrays: Arrays = {"batch_size": np.array(20), "members": np.arange(queries) < queries // 2}
     for step in range(steps):

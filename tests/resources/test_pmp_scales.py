@@ -60,7 +60,7 @@ def losses(generator: np.random.Generator) -> dict[str, Any]:
 
 
 def logits_of(body: dict[str, Any], sensitivity: float) -> list[list[Any]]:
-    """Return the logits theta in many digits from the doubles of the request."""
+    """Return the logits theta of the exponential mechanism, in many digits, from the doubles of the request."""
     count = len(body["losses"][0] if "losses" in body else body["points"])
     records = 1 if body.get("aggregate") == "sum" else count // 2
     with mpmath.workdps(60):

@@ -56,7 +56,7 @@ def limited(sent: dict[str, Any]) -> PolicyRule:
 
 
 def ruling_without_hazards(sent: dict[str, Any], answer: ResponseFields) -> ResponseFields:
-    """Return the ruling of a run without hazards."""
+    """Return the verdict on the policy of the request `sent` for the run as described, without hazards."""
     run = AssessedRun.of(request(body()))
     return ruling(limited(sent), answer, RulingGrounds(run, RunWithHazards(run), (), lambda _: ()), lambda: answer)
 

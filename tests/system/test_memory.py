@@ -41,7 +41,10 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx2.Client]:
 
 
 def archive(dimension: int, queries: int, **background: tuple[int, ...]) -> bytes:
-    """Return an archive in single precision: as doubles its arrays take twice as much."""
+    """Return the archive of a GLiR (gradient likelihood ratio) audit in single precision.
+
+    As doubles its arrays take twice as much memory.
+    """
     source = np.random.default_rng(SEED)
     shapes = {"mean_gradient": (dimension,), "query_gradients": (queries, dimension), **background}
     arrays = {f"steps.0.{name}": source.random(shape, dtype=np.float32) for name, shape in shapes.items()}

@@ -190,7 +190,7 @@ def test_read_only_data_folder_is_reported(tmp_path: Path) -> None:
 
 @contextmanager
 def mounted(place: Path, options: str) -> Generator[None]:
-    """Provide a mounted file system during the block."""
+    """Provide a file system in memory, mounted at `place` with these `options`, during the block."""
     place.mkdir()
     done = subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", place], capture_output=True, check=False)
     if done.returncode:

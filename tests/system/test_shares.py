@@ -146,7 +146,7 @@ def unending(client: httpx2.Client) -> Generator[str]:
 
 
 def attack(host: str, port: int, name: str, job: str, ready: Event) -> None:
-    """Keep the connections of the hostile client busy. Answered or closed ones are opened and used again."""
+    """Keep the connections of the hostile client busy. Open answered or closed connections again."""
     case, held = CASES[name], list[socket.socket]()
     while True:
         while len(held) < case.connections:
@@ -169,7 +169,7 @@ def attack(host: str, port: int, name: str, job: str, ready: Event) -> None:
 
 @contextmanager
 def hostile(client: httpx2.Client, name: str, job: str) -> Generator[None]:
-    """Run an attacking process during the block."""
+    """Run a process of the hostile client (`attack`) during the block."""
     context = multiprocessing.get_context("spawn")
     ready = context.Event()
     arguments = (client.base_url.host, client.base_url.port, name, job, ready)

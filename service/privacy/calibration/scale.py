@@ -90,7 +90,7 @@ class Scale:
         return min(max(round(found), self.low), self.high) if self.whole else found
 
     def are_neighbours(self, one: float, other: float) -> bool:
-        """Return whether two numbers are so close that no number between them needs an evaluation."""
+        """Return whether the numbers `one` and `other` are so close that no number between them needs an evaluation."""
         small, large = min(one, other), max(one, other)
         if self.whole:
             return large - small <= 1

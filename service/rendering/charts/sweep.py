@@ -68,7 +68,10 @@ def sweep(response: SweepsResponse, place: int, subtitle: Sequence[str]) -> Spec
 
 
 def _rows(response: SweepsResponse, answer: SweptAnswer, along: str, names: Sequence[str]) -> list[Spec]:
-    """Return the points of a sweep with a finite answer as rows of data, sorted by series."""
+    """Return the points of a sweep with a finite answer as rows of data, sorted by series.
+
+    `along` is the JSON pointer of the number on the horizontal axis, and `names` has the series of each point.
+    """
     rows: list[Spec] = [
         {"series": name, "x": x, "value": value, "lower": lower, "upper": upper}
         for name, x, value, lower, upper in zip(

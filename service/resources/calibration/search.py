@@ -42,7 +42,7 @@ def search(request: CalibrationsRequest, evaluator: Evaluator, known: Directions
 
 
 def _scale(request: CalibrationsRequest, evaluator: Evaluator, known: Directions) -> tuple[Scale, float]:
-    """Return the range of the search, and the number at which it starts."""
+    """Return the range of the free number of the calibration, and the number at which the search starts."""
     low, high = request.interval
     shape = evaluator.place.shape
     low = max(low, TINY) if shape.minimum_excluded and low == 0 else low
@@ -66,7 +66,7 @@ def _broken(first: PointEvaluation, known: Directions) -> SearchResult | None:
 def _along(
     request: CalibrationsRequest, evaluator: Evaluator, scale: Scale, start: float, known: Directions
 ) -> SearchResult:
-    """Search from `start` towards less privacy, in the direction in which the targets become met."""
+    """Search the range `scale` from `start` towards less privacy, in the direction in which the targets become met."""
     group = known.group
     if all(_is_met_whatever(request, index) for index in group):
         start = scale.first

@@ -117,7 +117,7 @@ def delta_of(pair: Pair, epsilon: float) -> Any:
 
 
 def power_of(pair: Pair, rate: float) -> Any:
-    """Return the power of the likelihood ratio test, with randomisation at the threshold."""
+    """Return the power of the likelihood ratio test at the false positive rate `rate`, randomised at the threshold."""
     left, power = mp.mpf(rate), mp.mpf(0)
     for absent, present in sorted(pair, key=lambda one: -one[1] / max(one[0], mp.mpf(10) ** -300)):
         share = min(left / absent, 1) if absent > 0 else 1

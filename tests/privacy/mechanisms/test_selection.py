@@ -43,7 +43,7 @@ def gumbel_choice(scores: FloatArray, scale: float) -> FloatArray:
 
 
 def exponential_choice(scores: FloatArray, scale: float) -> FloatArray:
-    """Return the law of permute and flip, by all orders of visits."""
+    """Return the law of permute and flip (McKenna, Sheldon 2020), by all orders in which candidates are visited."""
     chances, orders = np.exp((scores - scores.max()) / scale), list(permutations(range(len(scores))))
     found = np.zeros(len(scores))
     for order in orders:

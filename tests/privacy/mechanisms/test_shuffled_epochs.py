@@ -38,7 +38,7 @@ def curves(noise: float, batches: int, epochs: int) -> TradeOffPair:
 
 
 def simulated_losses(rng: np.random.Generator, noise: float, batches: int, epochs: int, runs: int) -> list[FloatArray]:
-    """Draw exact log-likelihood ratios of the pair, under H0 and H1."""
+    """Draw exact log-likelihood ratios of the two laws that the lower bound compares, under H0 and under H1."""
     shift = 1 / noise
     found: list[FloatArray] = []
     for moved in (1.0, 2.0):

@@ -211,7 +211,7 @@ def shuffled(count: int, epsilon: float, options: int, *thresholds: float, any_r
 
 
 def shuffled_bits(count: int, epsilon: float, held: int, *thresholds: float) -> Attack:
-    """Return the attack on shuffled binary responses, `held` of them of others who hold 1: the number of ones."""
+    """Return the attack that counts the ones in shuffled binary responses; `held` of the other persons hold 1."""
     spec = {
         "type": "shuffled_reports",
         "reports": count,

@@ -25,7 +25,7 @@ PROMISED = 1e-13
 
 
 def exact_log_delta(epsilon: float, ratio: float) -> mpf:
-    """Evaluate the formula of Balle and Wang with enough digits for its cancellation."""
+    """Evaluate the formula of Balle and Wang for delta of Gaussian noise, with enough digits for its cancellation."""
     with mpmath.workdps(400):
         eps, r = mpf(epsilon), mpf(ratio)
 

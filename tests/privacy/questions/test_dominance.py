@@ -15,7 +15,7 @@ RATES = np.array([0.1, 0.2, 0.3])
 
 
 def points(power: EnclosureArray | None = None, type_two_error: EnclosureArray | None = None) -> CurvePoints:
-    """Return points of which one quantity is known, or none."""
+    """Return points of a curve with a known power, a known type II error, or neither."""
     count = 3 if power is None else len(power.lower)
     unknown = EnclosureArray(np.zeros(count), np.ones(count))
     return CurvePoints(

@@ -26,7 +26,7 @@ RATES = st.one_of(
 
 
 def agree(one: Enclosure, other: Enclosure) -> bool:
-    """Return whether two enclosures meet, and neither is much wider."""
+    """Return whether the enclosures `one` and `other` meet, and neither is much wider."""
     widths = one.relative_width(), other.relative_width()
     meet = one.lower <= other.upper and other.lower <= one.upper
     return meet and max(widths) <= 4 * min(widths) + 1e-14

@@ -62,7 +62,7 @@ def largest_error(
     arguments: FloatArray,
     growth: Callable[[float], float] = lambda _: 1.0,
 ) -> float:
-    """Return the largest relative error, divided by `growth` of the argument."""
+    """Return the largest relative error of `function` against `truth`, divided by `growth` of the argument."""
     worst = 0.0
     for argument, value in zip(arguments.tolist(), function(arguments).tolist(), strict=True):
         exact = truth(mpf(argument))

@@ -275,7 +275,11 @@ def _bracket(steps: Steps, kind: str, method: str, options: EngineOptions) -> Pl
 
 
 def _above(steps: Steps, kind: str, method: str, options: EngineOptions, loose: EngineOptions) -> list[Plan]:
-    """Plan the upper bounds of a run: compositions of dominating pairs, and stated bounds that add up."""
+    """Plan the upper bounds of a run: compositions of dominating pairs, and stated bounds that add up.
+
+    `kind` and `method` choose the engine of a composition as in `_composition`. `options` are those of the request.
+    `loose` are coarser options, for upper bounds that are not attained in any case.
+    """
     plans: list[Plan] = []
     together = added(steps)
     if together != steps:

@@ -99,7 +99,11 @@ def _composed(mechanism: Selected, planners: Planners) -> Plan | None:
 
 
 def _trials(one: Plan, below: tuple[Plan, ...] | None, key: Hashable) -> TrialCurves:
-    """Return the curves of one trial, which all selections of the trial in a request share."""
+    """Return the curves of one trial, which all selections of the trial in a request share.
+
+    `one` is the plan of the trial. `below` has the plans of its lower bounds, or None if the plan `one` is attained.
+    `key` identifies the trial in the request.
+    """
     from service.privacy.trade_off.selection.pair import TrialCurves
 
     def made() -> TrialCurves:
@@ -133,7 +137,11 @@ def _selected(
 
 
 def _in_closed_form(mechanism: Selected, one: Plan, planners: Planners) -> Callable[[int], TradeOffPair] | None:
-    """Return a function of n that gives the curves of n composed trials, if their number is random and it is fast."""
+    """Return a function of n that gives the curves of n composed trials.
+
+    The result is None if the number of trials of `mechanism` is fixed, or if compositions of the trial have no fast
+    closed form. `one` is the plan of the trial.
+    """
 
     def composed(count: int) -> Plan:
         return planners.composed(Repeated(mechanism=mechanism.mechanism, steps=count))

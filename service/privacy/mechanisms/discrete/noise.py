@@ -75,7 +75,11 @@ class SampledNoise(AtomicStep):
 
 
 def sampled_noise(step: AbstractStep, rate: float, neighbours: Neighbours) -> AbstractStep | None:
-    """Return a step with noise on a Poisson sample; None for several or replaced records, and for unlisted losses."""
+    """Return the noise of `step` on a Poisson sample, in which each record is with the probability `rate`.
+
+    The result is None if neighbouring data sets (`neighbours`) differ in several or in replaced records, or if the
+    losses of the step are not finitely many listed numbers.
+    """
     if neighbours.records > 1 or neighbours.relation == REPLACE:
         return None
     alone = step.under(neighbours)

@@ -159,7 +159,10 @@ class Symmetrised(AbstractTradeOff):
         return _placed(first, left, second)
 
     def _hull(self, alpha: FloatArray, first: CurvePoints, second: CurvePoints) -> CurvePoints:
-        """Return points of the symmetrised curve at the rates `alpha`, given points of a curve and of its inverse."""
+        """Return points of the symmetrised curve at the rates `alpha`.
+
+        `first` and `second` are the points of a curve and of its inverse at these rates.
+        """
         at_first, at_second = first.log_slope, second.log_slope
         tangents = self._tangents(at_first, at_second)
         log_alpha = np.log(alpha)

@@ -68,7 +68,11 @@ def attacked(ahead: Nodes, back: Nodes, counts: TrialCounts, epsilons: FloatArra
 
 
 def _tests(nodes: Nodes, counts: TrialCounts, epsilons: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return upper bounds of the rates and lower bounds of the powers of the best tests for each log slope."""
+    """Return upper bounds of the rates and lower bounds of the powers of the best tests for each log slope.
+
+    `nodes` are points of the curve of one trial, `counts` is the law of the number of trials, and `epsilons` are the
+    log slopes.
+    """
     slopes = np.exp(epsilons)
     coarse = np.arange(1, len(nodes.rate), STRIDE)
     coarse = np.unique(np.append(coarse, len(nodes.rate) - 1))

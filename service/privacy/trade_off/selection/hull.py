@@ -92,7 +92,7 @@ def _without_low_points(x: FloatArray, y: FloatArray) -> tuple[IndexArray, bool]
 
 
 def _scanned(x: FloatArray, y: FloatArray) -> IndexArray:
-    """Return the indices of the vertices, from one pass over all points."""
+    """Return the indices of the vertices of the concave hull of the points (x, y), from one pass over all points."""
     kept, slopes = [0], [math.inf]
     xs, ys = x.tolist(), y.tolist()
     for at in range(1, len(xs)):

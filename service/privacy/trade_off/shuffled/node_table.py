@@ -187,6 +187,9 @@ def _excess(table: NodeTable, low: FloatArray) -> FloatArray:
 
 
 def _is_above(x: FloatArray, value: FloatArray, left: int, middle: int, right: int) -> bool:
-    """Return whether the middle point lies on or above the line through the other two points."""
+    """Return whether the point with the index `middle` lies on or above the line through two other points.
+
+    The points are (x, value); `left` and `right` are the indices of the two points.
+    """
     share = (x[middle] - x[left]) / (x[right] - x[left])
     return bool(value[middle] >= (1 - share) * value[left] + share * value[right])

@@ -186,7 +186,7 @@ class AbstractClassTradeOff(AbstractTradeOff):
         return self._start(max(float(epsilon[index]), 0.0), index)
 
     def _start(self, epsilon: float, index: int) -> float:
-        """Return the logit of the rate at which the bound of one order has the slope e^eps, roughly."""
+        """Return roughly the logit of the rate at which the Renyi bound of the order `index` has the slope e^eps."""
         orders, bounds = self._starts
         order, bound = float(orders[index]), float(bounds[index])
         return min((order - 1) * bound - order * (epsilon + math.log(order / (order - 1))), -0.1)
@@ -230,7 +230,7 @@ class SymmetricClassTradeOff(AbstractClassTradeOff):
 
     @cached_property
     def _mu_of_zcdp(self) -> Enclosure:
-        """Enclosure of the mu of one record, for zCDP."""
+        """Enclosure of the mu of one record, for zCDP (zero-concentrated differential privacy)."""
         link = self._link()
         with ctx.workprec(link.bits):
             lower, upper = global_mu(link, self.region.least_bound)

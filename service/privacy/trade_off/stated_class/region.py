@@ -215,7 +215,10 @@ def moved_by(distance: arb, step: arb) -> arb:
 
 
 class AbstractRegion(ABC):
-    """Convex set of pairs (q, p), 0 < q <= p < 1, described by bounds of Renyi divergences D_a(p || q).
+    """Convex set of pairs (q, p) of false positive rate and power, 0 < q <= p < 1.
+
+    Bounds of the Renyi divergences D_a(p || q) of the laws (p, 1 - p) and (q, 1 - q) describe the set. psi(a) stands
+    for (a - 1) D_a(p || q).
 
     Attributes
     ----------

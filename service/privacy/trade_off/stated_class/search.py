@@ -61,7 +61,10 @@ class AbstractGoal(ABC):
 
     @abstractmethod
     def upper(self, left: BoundaryPoint | None, right: BoundaryPoint | None) -> arb:
-        """Return an upper bound of the goal from the lines of two boundary points, or of one (None: unknown)."""
+        """Return an upper bound of the goal from the lines of two neighbouring boundary points.
+
+        None stands for an unknown point; the bound then uses the line of the other point.
+        """
 
     @abstractmethod
     def excess(self, value: arb) -> arb:
@@ -225,7 +228,11 @@ class Search:
 
 
 def _crossing(left: BoundaryPoint, right: BoundaryPoint, low: float, high: float) -> float:
-    """Return the logit of the rate at which two lines cross, or the middle of their logits `low` and `high`."""
+    """Return the logit of the rate at which the lines of two boundary points cross.
+
+    `low` and `high` are the logits of the rates of the points. The result is the middle of both if the crossing is not
+    between them.
+    """
     rate = (right.intercept - left.intercept) / (left.slope - right.slope)
     logit = float((rate / (1 - rate)).log().mid()) if rate > 0 and rate < 1 else math.nan
     return logit if low < logit < high else 0.5 * (low + high)

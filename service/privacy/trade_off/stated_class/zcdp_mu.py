@@ -47,7 +47,10 @@ TAIL: Final = 15.1
 
 
 def global_mu(frontier: SymmetricFrontier, rho: float) -> tuple[arb, arb]:
-    """Return a lower and an upper bound of the mu of a class of rho-zCDP mechanisms, rho > 0."""
+    """Return a lower and an upper bound of the smallest mu for which all rho-zCDP mechanisms are mu-GDP, rho > 0.
+
+    zCDP is zero-concentrated differential privacy, and GDP is Gaussian differential privacy.
+    """
     middle = frontier.middle
     lower = 2 * _quantile_of_rest(middle.rate)
     root = arb(rho).sqrt()

@@ -50,7 +50,10 @@ def exact(steps: int, epsilon: float) -> Atoms:
 
 
 def assert_encloses(truth: Any, found: Enclosure, width: float) -> None:
-    """Check that the truth is inside, by value and by logarithm, and that the enclosure is narrow enough."""
+    """Check that the enclosure `found` contains `truth`, and has a relative width of at most `width`.
+
+    If it has logarithms, both are checked for these.
+    """
     assert found.lower <= truth <= found.upper
     if found.log_lower is not None and found.log_upper is not None:
         log = mpmath.log(truth) if truth > 0 else -mpmath.inf

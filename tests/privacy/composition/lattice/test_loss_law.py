@@ -61,7 +61,7 @@ def gaussian_mean(sigma: float, rate: float) -> Mean:
 
 
 def laplace_mean(mu: float, rate: float) -> Mean:
-    """Return E0 of a function of the loss of a sampled Laplace step: two atoms and a density between them."""
+    """Return the operator E0 for functions of the loss of a sampled Laplace step: two atoms, a density between them."""
     m, p = mpf(mu), mpf(rate)
 
     def loss(base: mpf) -> mpf:

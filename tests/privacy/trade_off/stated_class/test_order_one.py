@@ -21,7 +21,7 @@ def epsilon(orders: list[float], bounds: list[float], delta: float) -> Enclosure
 
 
 def largest_power(rate: mpmath.mpf, bound: float) -> mpmath.mpf:
-    """Return the power p with KL(p || rate) = `bound`, by bisection of the definition."""
+    """Return the power p with the Kullback-Leibler divergence KL(p || rate) = `bound`, by bisection."""
     low, high = rate, 1 - mpmath.mpf(10) ** -45
     for _ in range(160):
         p = (low + high) / 2
