@@ -24,7 +24,7 @@ MOST_PAIRS: Final = 4_000_000
 PAIRS_PER_MICROSECOND: Final = 5.0
 
 
-class TooManyLosses(Exception):
+class _TooManyLosses(Exception):
     """Raised if a sum of two laws has too many pairs of losses."""
 
 
@@ -63,7 +63,7 @@ class DistantAtoms:
         """Return the law of the sum of two independent losses on lattices of one spacing, without negligible masses."""
         pairs = len(self.index) * len(other.index)
         if pairs > MOST_PAIRS:
-            raise TooManyLosses
+            raise _TooManyLosses
         count_work(pairs / PAIRS_PER_MICROSECOND)
         index = (self.index[:, None] + other.index).ravel()
         logs = (self.logs[:, None] + other.logs).ravel()
@@ -96,5 +96,5 @@ class DistantAtoms:
         """Return the law of the sum of `count` independent losses with this law; None with too many losses."""
         try:
             return folded(self.trimmed(), count, DistantAtoms.plus, lambda law, _: law)
-        except TooManyLosses:
+        except _TooManyLosses:
             return None

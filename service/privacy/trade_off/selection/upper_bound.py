@@ -26,9 +26,9 @@ lines meet. Let the hull have edges with rise dA_j and slope r_j = dA_j/dB_j. Th
 
 delta is convex in k = e^c, so chords between thresholds bound it from above. All terms are positive.
 
-The Renyi bound of Papernot, Steinke 2022 (Theorem 2) is not computed. Over 300 random cases of Gaussian, Laplace and
-pure DP runs (tested) it is never smaller for shapes s >= -1/2. For s = -0.9 and means above about 100 it is smaller:
-phi' then rises mostly at 1 - u < 1e-16, within the last cell.
+The Renyi bound of Papernot and Steinke (arXiv 2110.03620, Theorem 2) is not computed. Over 300 random cases of
+Gaussian, Laplace and pure DP runs (tested) it is never smaller for shapes s >= -1/2. For s = -0.9 and means above
+about 100 it is smaller: phi' then rises mostly at 1 - u < 1e-16, within the last cell.
 """
 
 from __future__ import annotations
