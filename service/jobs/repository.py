@@ -89,8 +89,9 @@ class Backlog:
 class JobRepository(Protocol):
     """Storage of jobs and results. Every method blocks, and raises JobsUnavailable if the storage does not work.
 
-    Methods that take the name of a job raise JobNotFound. Changes are durable when a method has returned. A claim is
-    *stale* if its generation is an earlier one, if another worker took the chunk over, or if the job has ended.
+    Methods that take the name of a job raise JobNotFound. Changes are durable when a method has returned. Workers claim
+    chunks (ranges of points of a job). The generation of a job counts its restarts by other engine versions. A claim is
+    *stale* if it is of an earlier generation, if another worker took the chunk over, or if the job has ended.
     """
 
     def add(

@@ -65,9 +65,9 @@ class TradeOffPair:
         return 0 if self.second is None else self.second.times
 
     def notes_since(self, uses: int) -> tuple[str, ...]:
-        """Return the notes that an answer adds about uses of the second engine.
+        """Return the note about the second engine if an answer used it, which narrows enclosures of the first engine.
 
-        `uses` is the count of uses before this answer.
+        `uses` is the number of uses before this answer. The result is empty without a use since then.
         """
         return (self.second.note,) if self.second is not None and self.second.times > uses else ()
 

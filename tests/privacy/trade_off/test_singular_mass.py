@@ -1,4 +1,4 @@
-"""Compositions whose steps reveal everything with some probability: delta and power in the limits."""
+"""Compositions whose steps reveal everything with some probability: delta and power at extreme epsilons and rates."""
 
 from __future__ import annotations
 

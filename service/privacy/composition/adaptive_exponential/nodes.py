@@ -190,10 +190,11 @@ def _refined(
 
 
 def _end_nodes(spacing: float, ranges: list[float]) -> tuple[FloatArray, FloatArray]:
-    """Return nodes in the range of the closed form, and bounds of the profile there.
+    """Return nodes in the range of the closed form of the profile (`log_end`), and bounds of the profile there.
 
-    `ranges` are the epsilons of all steps. The closed form holds at losses nearer to the largest loss than the smallest
-    epsilon. The bounds have the order of `PolygonBounds`. `spacing` is the distance of grid points in nats.
+    `ranges` are the epsilons of all steps. The closed form holds at losses whose distance from the largest loss is at
+    most the smallest epsilon. The rows of bounds are lower and upper bounds of delta, then of 1 - delta. `spacing` is
+    the distance of grid points in nats.
     """
     largest, least, scale = math.fsum(ranges), min(ranges), 1.0 + len(ranges)
     near, pitch = largest * NEAREST_END, min(spacing, END_PITCH * math.sqrt(scale))

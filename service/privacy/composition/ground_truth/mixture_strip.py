@@ -90,10 +90,11 @@ class AnalyticStrip:
 
 @final
 class PairStrip(AnalyticStrip):
-    """Strip of a mixture of two shifts 0 and d, in units of the noise.
+    """Strip 0 <= Im y < height in which the density ratio a(y) of a mixture of two shifts has no zero.
 
-    A = a(x + iq)/a(x) = 1 - r + r e^{iqd} with the share r of the shift d given x, so that the mean shift is m = r d.
-    Then:
+    The shifts are 0 and d, in units of the noise. Write y = x + iq with the outcome x and the height q, and let e be a
+    change of the height. A = a(x + iq)/a(x) = 1 - r + r e^{iqd} with the share r of the shift d given x, so that the
+    mean shift is m = r d. Then:
 
         |A|^2 = 1 - 4 r (1 - r) sin^2(qd/2) >= cos^2(qd/2);    arg A >= sin arg A >= Im A = r sin(qd).
 

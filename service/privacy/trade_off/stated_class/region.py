@@ -160,7 +160,10 @@ class Base:
 
 @dataclass(frozen=True, slots=True)
 class Active:
-    """Bound of one divergence that a pair on the boundary attains: its order a (None: infinity) and value eps(a)."""
+    """Active constraint of a pair: a divergence that equals its bound.
+
+    `order` is the order a (None: infinity) of the divergence, and `bound` is eps(a).
+    """
 
     order: arb | None
     bound: arb
@@ -174,9 +177,9 @@ class Active:
         return pair.psi(self.order) - (self.order - 1) * self.bound
 
     def tangent(self, pair: Pair) -> BoundaryPoint:
-        """Return the pair with the tangent of the boundary there.
+        """Return the pair of rates (q, p) with the tangent, at this pair, of the set where the divergence is bounded.
 
-        The module docstring of `region.py` has the formulas.
+        The slope and the distance of the tangent are those of the table in the module docstring of `region.py`.
         """
         excess = self.excess(pair)
         if self.order is None:
