@@ -28,7 +28,7 @@ from service.jobs.repository import Quota
 from service.jobs.results_codec import compress
 from tests.system.jobs import new_job
 
-QUOTA = Quota(1_000, 2**30)
+QUOTA = Quota(10**6, 2**40)
 LINES = b'{"point":0}\n'
 
 
