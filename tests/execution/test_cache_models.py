@@ -28,7 +28,10 @@ REQUESTERS = st.sampled_from(["one", "two", "three"])
 
 
 class CacheMachine(RuleBasedStateMachine):
-    """State machine of the memory cache. The model is a list of entries in the order of their last use."""
+    """State machine of the memory cache. The model is a list of entries in the order of their last use.
+
+    The requester with most results loses its least recently used one. Among equals it is the first by name.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -50,11 +53,10 @@ class CacheMachine(RuleBasedStateMachine):
         self.entries = [each for each in self.entries if each[0] != digest] + [(digest, body, requester)]
         while len(self.entries) > ENTRIES or sum(len(each[1]) for each in self.entries) > BYTES:
             weights = self.weights()
-            largest = {name for name, weight in weights.items() if weight == max(weights.values())}
-            oldest = [next(each for each in self.entries if each[2] == name) for name in largest]
-            evicted = [each for each in oldest if self.cache.lookup("bounds", each[0]) is None]
-            assert evicted, "one of the requesters with most results gives way, with its least recently used result"
-            self.entries.remove(evicted[0])
+            largest = min(weights, key=lambda name: (-weights[name], name))
+            evicted = next(each for each in self.entries if each[2] == largest)
+            assert self.cache.lookup("bounds", evicted[0]) is None, "the requester with most results gives way"
+            self.entries.remove(evicted)
 
     @rule(digest=DIGESTS)
     def lookup(self, digest: str) -> None:
