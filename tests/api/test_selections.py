@@ -151,10 +151,11 @@ def ordered(answer: Any) -> Iterator[tuple[float, float]]:
         for each in answer:
             yield from ordered(each)
     elif isinstance(answer, dict):
-        ends = answer.get("lower"), answer.get("upper")
-        if isinstance(ends[0], list):
-            yield from zip(*(map(float, end) for end in ends), strict=True)
-        elif None not in ends:
-            yield float(ends[0]), float(ends[1])
-        for each in answer.values():
+        found: dict[str, Any] = answer
+        lower, upper = found.get("lower"), found.get("upper")
+        if isinstance(lower, list):
+            yield from zip(map(float, found["lower"]), map(float, found["upper"]), strict=True)
+        elif lower is not None and upper is not None:
+            yield float(lower), float(upper)
+        for each in found.values():
             yield from ordered(each)
