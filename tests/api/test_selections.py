@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pytest
+from numpy.random import Generator
 from starlette.testclient import TestClient
 
 GDP: dict[str, Any] = {"type": "gdp", "mu": 0.5}
@@ -62,3 +65,96 @@ def test_calibration_frees_the_mean_number_of_trials(client: TestClient, trials:
         return found
 
     assert upper(mean) <= 3.5 < upper(1.05 * mean)
+
+
+PRIORS: dict[str, Any] = {"prior": 0.3}
+QUESTIONS: list[dict[str, Any]] = [
+    {"type": "trade_off", "false_positive_rates": [1e-100, 1e-9, 0.0197366, 0.5, 0.9, 1 - 1e-12]},
+    EPSILON,
+    {"type": "epsilon", "delta": 0.5},
+    {"type": "delta", "epsilon": 1e-3},
+    {"type": "delta", "epsilon": 81.0},
+    {"type": "advantage"},
+    {"type": "gdp_mu"},
+    {"type": "reconstruction", "baseline_success": 0.03},
+    {"type": "attack_accuracy", **PRIORS},
+    {"type": "positive_predictive_value", **PRIORS},
+    {"type": "negative_predictive_value", **PRIORS},
+    {"type": "advantage_over_prior", **PRIORS},
+]
+NEARLY_PARALLEL: dict[str, Any] = {
+    "type": "selected",
+    "mechanism": {"type": "pure_dp", "epsilon": 0.015175211456944308},
+    "trials": {"type": "poisson", "mean": 2.0},
+}
+MIXED: dict[str, Any] = {
+    "type": "mixture",
+    "components": [
+        {"weight": 0.021841305041305326, "mechanism": NEARLY_PARALLEL},
+        {"weight": 0.9781586949586947, "mechanism": {"type": "gaussian", "noise_multiplier": 1.3036873160152471}},
+    ],
+}
+
+
+def numbers_of_trials(random: Generator) -> list[dict[str, Any]]:
+    """Draw one number of trials of each law."""
+    mean = 1 + float(10 ** random.uniform(-1, 6))
+    return [
+        {"type": "geometric", "mean": mean},
+        {"type": "truncated_negative_binomial", "mean": mean, "shape": float(random.uniform(-0.9, 3))},
+        {"type": "poisson", "mean": float(10 ** random.uniform(-1, 2))},
+        {"type": "binomial", "count": int(random.integers(2, 50)), "probability": float(random.uniform(0.1, 0.9))},
+        {"type": "fixed", "count": int(random.integers(2, 50))},
+    ]
+
+
+def drawn_selections() -> list[dict[str, Any]]:
+    """Draw selections of runs that reveal nearly nothing, and of runs that reveal nearly everything."""
+    random = np.random.default_rng(20261128)
+    found: list[dict[str, Any]] = []
+    for low, high in ((-9.0, -1.0), (1.5, 2.5)):
+        for kind in ({"type": "pure_dp"}, {"type": "randomized_response", "options": int(random.integers(2, 9))}):
+            trials = numbers_of_trials(random)
+            found += [
+                selected(law, mechanism={**kind, "epsilon": float(10 ** random.uniform(low, high))}) for law in trials
+            ]
+    return found
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        *(
+            selected(law, mechanism={"type": "pure_dp", "epsilon": epsilon})
+            for law in ({"type": "geometric", "mean": 2.0}, {"type": "poisson", "mean": 2.0})
+            for epsilon in (80.0, 100.0, 300.0)
+        ),
+        selected({"type": "geometric", "mean": 1e6}, mechanism={"type": "pure_dp", "epsilon": 60.0}),
+        NEARLY_PARALLEL,
+        MIXED,
+        *drawn_selections(),
+    ],
+)
+def test_all_questions_about_selections_with_extreme_epsilons_have_ordered_bounds(
+    client: TestClient, mechanism: dict[str, Any]
+) -> None:
+    response = client.post("/v1/bounds", json={"mechanism": mechanism, "questions": QUESTIONS})
+    assert response.status_code == 200, response.text
+    bounds = list(ordered(response.json()["answers"]))
+    assert len(bounds) >= len(QUESTIONS)
+    assert all(lower <= upper for lower, upper in bounds)
+
+
+def ordered(answer: Any) -> Iterator[tuple[float, float]]:
+    """Yield all pairs of a lower and an upper bound inside an answer, those of lists of bounds included."""
+    if isinstance(answer, list):
+        for each in answer:
+            yield from ordered(each)
+    elif isinstance(answer, dict):
+        ends = answer.get("lower"), answer.get("upper")
+        if isinstance(ends[0], list):
+            yield from zip(*(map(float, end) for end in ends), strict=True)
+        elif None not in ends:
+            yield float(ends[0]), float(ends[1])
+        for each in answer.values():
+            yield from ordered(each)

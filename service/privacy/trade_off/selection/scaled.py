@@ -9,6 +9,11 @@ released" has the probability c = phi(0) under both. So for every rate q and eve
 
 f_selected(q) >= b f(1 - (1 - q - c)/a): the complement of an event of rate q has a probability of at least 1 - q - c
 without "nothing", so that it has at least 1/a times this probability in one run.
+
+The density of a released output under the first law is at most a/b times its ratio in one run, and that of "nothing" is
+the same under both laws. So if l <= L <= l' in one run, the released output has l - ln(a/b) <= L <= l' + ln(a/b), and
+the bounds of `caps.py` hold. The bounds above do not imply them: they are larger by c, a, or roundings. The numbers of
+the curve are the smaller of both.
 """
 
 from __future__ import annotations
@@ -22,6 +27,7 @@ from typing_extensions import override
 from service.privacy.enclosure import Enclosure, EnclosureArray, Evidence
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
+from service.privacy.trade_off.enclosed import caps
 from service.privacy.trade_off.enclosed.logs import log_ends
 
 SLACK: Final = 1e-10
@@ -81,16 +87,29 @@ class ScaledTradeOff(AbstractTradeOff):
         kept = np.maximum(1 - alpha - self.nothing * (1 + SLACK), 0.0) / self.most * (1 - SLACK)
         error = self.curve.points(np.clip(1 - kept, 0.0, 1.0)).type_two_error
         anything = np.full_like(alpha, np.inf)
-        return CurvePoints(
-            _times(error, self.least * (1 - SLACK)),
-            _plus(_times(power, self.most * (1 + SLACK)), np.full_like(alpha, self.nothing)),
-            EnclosureArray(-anything, anything),
-        )
+        type_two_error = _times(error, self.least * (1 - SLACK))
+        power = _plus(_times(power, self.most * (1 + SLACK)), np.full_like(alpha, self.nothing))
+        if self._has_ratios:
+            # Both are bounds of the release, of which the curve has the smaller one: they cannot contradict each other.
+            floor, cap = (limit(alpha, *self.outer_log_ratios) for limit in (caps.log_error_floor, caps.log_power_cap))
+            type_two_error = caps.floored(type_two_error, floor, certain=False)
+            power = caps.capped(power, cap, certain=False)
+        return CurvePoints(type_two_error, power, EnclosureArray(-anything, anything))
 
     @override
     def _profile_formula(self, epsilon: FloatArray) -> EnclosureArray:
         known = _times(self.curve.profile(epsilon - self._moved), self.most * (1 + SLACK))
-        return _plus(known, -self.nothing * np.expm1(np.minimum(epsilon, 0.0)))
+        known = _plus(known, -self.nothing * np.expm1(np.minimum(epsilon, 0.0)))
+        largest = self.outer_log_ratios[1]
+        if largest == math.inf or not self._has_ratios:
+            return known
+        return caps.capped(known, caps.log_profile_cap(epsilon, largest), certain=False)
+
+    @property
+    def _has_ratios(self) -> bool:
+        """Whether the extreme log-likelihood ratios bound points: one is finite, and no mass lies outside H0."""
+        smallest, largest = self.outer_log_ratios
+        return self.singular_power.upper == 0 and (largest < math.inf or smallest > -math.inf)
 
     @override
     def _epsilon_formula(self, delta: float) -> Enclosure:

@@ -133,7 +133,9 @@ class BetweenLines(AbstractTradeOff):
         power = ahead.deltas[at] + ahead.slopes[at] * alpha
         behind = np.searchsorted(-(back.deltas[:-1] + back.slopes[:-1] * back.corners), -rest)
         error = np.maximum(rest - back.deltas[behind], 0.0) / back.slopes[behind]
-        flat = alpha > self._corner
+        # The curve is the larger error. Which one is larger is not read from the corner: lines that are nearly parallel
+        # meet at a rate that rounding moves far.
+        flat = error > 1 - power
         error, slack = np.where(flat, error, 1 - power), np.where(flat, SLACK * rest / back.slopes[behind], SLACK)
         power, loose = np.where(flat, 1 - error, power), np.where(flat, SLACK, SLACK * power + SMALLEST)
         low = np.where(
@@ -180,8 +182,8 @@ def _is_redundant(others: Lines, lines: Lines) -> bool:
     """
     down = 1 / others.slopes[0]
     first, second = lines.slopes[:2]
-    if down >= first:
-        return bool(lines.deltas[0] >= 1 - (1 - others.deltas[0]) * down)
+    if down >= first:  # both slopes are 1: the lines are parallel
+        return bool(lines.deltas[0] >= others.deltas[0])
     mirrored = 1 - down + down * others.deltas[0]
     share = (first - down) / (second - down)
     return bool(lines.deltas[0] >= mirrored + (lines.deltas[1] - mirrored) * share)
