@@ -387,9 +387,9 @@ def test_few_losses_without_lattice_agree_with_direct_convolution() -> None:
 def test_staircase_with_extreme_heights(epsilon: float) -> None:
     """The advantage contains its value in 400 digits, also where e^-epsilon or gamma is below the normal doubles."""
     for gamma in (0.0, 5e-324, 1e-308, 1e-9, 0.5, 0.9, 1 - 2.0**-53, 1.0):
-        found = curve_of({"type": "staircase", "epsilon": epsilon, "gamma": gamma}).advantage()
+        found = curve_of({"type": "staircase", "epsilon": epsilon, "gamma": gamma}).profile(np.array([0.0]))
         with mp.workdps(400):
             fall, share = mp.exp(-mp.mpf(epsilon)), mp.mpf(gamma)
             height = (1 - fall) / (2 * (share + fall * (1 - share)))
             equal = abs(1 - 2 * share) * height * (fall if gamma <= 0.5 else 1)
-            assert found.lower <= (1 - equal) * mp.tanh(mp.mpf(epsilon) / 2) <= found.upper, gamma
+            assert found.lower[0] <= (1 - equal) * mp.tanh(mp.mpf(epsilon) / 2) <= found.upper[0], gamma
