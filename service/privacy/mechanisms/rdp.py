@@ -89,6 +89,10 @@ class Rdp(StatedDivergences):
         return replace(self, records=neighbours.records, directions=directions)
 
     @override
+    def widened(self, bound: float) -> Rdp:
+        return replace(self, epsilons=tuple(max(each, bound) for each in self.epsilons))
+
+    @override
     def added(self, count: int) -> Rdp | None:
         totals = tuple(
             rounded(Fraction(bound) * count, 1) if math.isfinite(bound) else math.inf for bound in self.epsilons

@@ -43,6 +43,8 @@ BRACKET: Final = (
 )
 IMPLIED_DELTA: Final = 1e-12
 """delta of the guarantee (eps, delta) that stands for a class without a polygon in compositions."""
+WIDER: Final = (1e-30, 1e-25, 1e-20, 1e-15, 1e-12, 1e-9)
+"""Bounds in nats. A class without a polygon is widened until each of its bounds is at least one of these numbers."""
 MOST_RECORDS: Final = 1024
 """Largest number of records of a chain, whose members are evaluated one by one."""
 
@@ -76,6 +78,10 @@ class StatedDivergences(AbstractStep):
     @abstractmethod
     def is_forward_only(self) -> bool:
         """Whether only the divergences of the law with the record from the law without the record have bounds."""
+
+    @abstractmethod
+    def widened(self, bound: float) -> StatedDivergences:
+        """Return a class that contains this class, whose bounds (rho, or those of all orders) are at least `bound`."""
 
     @abstractmethod
     @override
@@ -152,12 +158,14 @@ class DominatingPolygon(ResolvedStep):
 def _dominating(step: StatedDivergences) -> AbstractStep:
     """Return a step that is at least as easy to attack as every member of a class.
 
-    Where no polygon is known, the pair of (eps, delta)-DP for one delta serves, which the class implies.
+    Doubles do not tell the lines of a very small class apart. The polygon of a larger class serves then. Where no
+    polygon is known, the pair of (eps, delta)-DP for one delta serves, which the class implies.
     """
     if step.region() is None:
         return step
-    if _polygon_curve(step) is not None:
-        return DominatingPolygon(step=step)
+    for wider in dict.fromkeys((step, *(step.widened(bound) for bound in WIDER))):
+        if _polygon_curve(wider) is not None:
+            return DominatingPolygon(step=wider)
     curve = class_curve(step)
     delta = min(max(curve.singular_power.upper, curve.reversed().singular_power.upper) + IMPLIED_DELTA, 1.0)
     epsilon = max(each.epsilon(delta).upper for each in (curve, curve.reversed()))

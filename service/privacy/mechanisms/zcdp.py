@@ -50,6 +50,10 @@ class Zcdp(StatedDivergences):
         return replace(self, records=neighbours.records)
 
     @override
+    def widened(self, bound: float) -> Zcdp:
+        return replace(self, rho=max(self.rho, bound))
+
+    @override
     def added(self, count: int) -> Zcdp | None:
         total = rounded(Fraction(self.rho) * count, 1)
         return replace(self, rho=total) if total in RHO else None

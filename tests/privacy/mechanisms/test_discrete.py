@@ -381,3 +381,15 @@ def test_few_losses_without_lattice_agree_with_direct_convolution() -> None:
             assert found.lower <= truth * (1 + 1e-12)
             assert truth * (1 - 1e-12) <= found.upper
             assert found.upper - found.lower <= 1e-3 * truth
+
+
+@pytest.mark.parametrize("epsilon", [1e-300, 0.3, 30.0, 700.0, 720.0, 740.0, 746.0, 1e6])
+def test_staircase_with_extreme_heights(epsilon: float) -> None:
+    """The advantage contains its value in 400 digits, also where e^-epsilon or gamma is below the normal doubles."""
+    for gamma in (0.0, 5e-324, 1e-308, 1e-9, 0.5, 0.9, 1 - 2.0**-53, 1.0):
+        found = curve_of({"type": "staircase", "epsilon": epsilon, "gamma": gamma}).profile(np.array([0.0]))
+        with mp.workdps(400):
+            fall, share = mp.exp(-mp.mpf(epsilon)), mp.mpf(gamma)
+            height = (1 - fall) / (2 * (share + fall * (1 - share)))
+            equal = abs(1 - 2 * share) * height * (fall if gamma <= 0.5 else 1)
+            assert found.lower[0] <= (1 - equal) * mp.tanh(mp.mpf(epsilon) / 2) <= found.upper[0], gamma

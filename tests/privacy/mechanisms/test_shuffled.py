@@ -348,6 +348,18 @@ def test_bracket_of_any_randomiser(reports: int, local: float) -> None:
         assert found.upper <= 1.2 * found.lower  # 15.5 % at most for many reports
 
 
+@pytest.mark.parametrize("reports", [100, 1_000])
+@pytest.mark.parametrize("local", [1e-3, 0.1, 1.0, 5.0])
+def test_delta_at_the_local_epsilon_and_beside_it(reports: int, local: float) -> None:
+    """At the epsilon of the randomiser nearly nothing is left of delta, and bounds are in order around it."""
+    around = np.array([math.nextafter(local, 0), local, math.nextafter(local, 9)])
+    for stated in (any_reports(reports, local), responses(reports, local, 2)):
+        found = worst(stated).both.profile(around)
+        assert (found.lower <= found.upper).all()
+        assert found.lower[1] == 0
+        assert found.upper[1] < 1e-6
+
+
 def test_published_parameters_are_below_an_attained_value() -> None:
     """The parameters of wangsw/PrivacyAmplification for k-ary randomised response are below an attained delta.
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Annotated, ClassVar, final
 
+import numpy as np
 from typing_extensions import override
 
 from service.privacy.mechanisms.abstract import AbstractStep, DescribedStep
@@ -58,11 +59,16 @@ class Staircase(DescribedStep):
         if epsilon == 0:
             return three_atom_step(0.0, -math.inf, 0.0, SOURCE)
         fall, apart = -math.expm1(-epsilon), abs(1 - 2 * gamma)
-        whole = self.gamma + math.exp(-epsilon) * float(1 - gamma)
-        log_height = math.log(fall) - math.log(2 * whole) - (epsilon if gamma <= Fraction(1, 2) else 0.0)
-        log_zero = math.log(float(apart)) + log_height if apart > 0 else -math.inf
+        log_whole = float(np.logaddexp(_log(gamma), _log(1 - gamma) - epsilon))
+        log_height = math.log(fall) - math.log(2) - (log_whole + (epsilon if gamma <= Fraction(1, 2) else 0.0))
+        log_zero = _log(apart) + log_height
         return three_atom_step(epsilon, log_zero, math.log1p(-math.exp(log_zero)), SOURCE)
 
     @override
     def sampled_under(self, rate: float, neighbours: Neighbours) -> AbstractStep | None:
         return sampled_noise(self, rate, neighbours)
+
+
+def _log(share: Fraction) -> float:
+    """Return ln of a share in [0, 1]; -inf for 0."""
+    return math.log(float(share)) if share > 0 else -math.inf

@@ -30,6 +30,7 @@ from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 from service.privacy.trade_off.atomic_law import AtomicLaw
 from service.privacy.trade_off.shuffled.mean_atoms import law_of_outcomes
+from service.privacy.trade_off.shuffled.mean_form import exponential
 from service.privacy.trade_off.shuffled.ones_contour import OnesContour, OnesNear
 
 
@@ -82,13 +83,15 @@ class Ones:
         Parameters
         ----------
         epsilon : float
-            Threshold in [0, eps0), nats.
+            Threshold >= 0, nats. From eps0 on, delta is 0, because no likelihood ratio is above e^eps0.
 
         Returns
         -------
         (float, float)
             Lower and upper bound.
         """
+        if exponential(epsilon) >= self.ratio:
+            return -math.inf, -math.inf
         found = self.near(epsilon)
         return found.log_low, found.log_high
 

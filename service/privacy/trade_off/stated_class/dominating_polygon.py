@@ -53,6 +53,8 @@ def dominating_polygon(frontier: AbstractFrontier) -> tuple[PolygonTradeOff, flo
     """
     with ctx.workprec(frontier.bits):
         lines = _lines(frontier)
+        if len(lines) < 2:
+            return None
         crossings = [_crossing(left, right) for left, right in pairwise(lines)]
         revealed = max(doubles(line.intercept)[1] for line in (lines[0], lines[-1].mirrored()))
     rate, rest, power, error = np.array(crossings).T

@@ -62,7 +62,8 @@ class BackwardClassTradeOff(AbstractClassTradeOff):
         order, bound = self.region.order_of_least_bound, self.region.least_bound
         if order > 1 and epsilon > self.records * (-math.log1p(-1 / order) - bound):
             singular = self._singular
-            return math.log(singular.lower) * (1 + 1e-15), math.log(singular.upper) * (1 - 1e-15)
+            least = math.log(singular.lower) if singular.lower > 0 else -math.inf
+            return least * (1 + 1e-15), math.log(singular.upper) * (1 - 1e-15)
         return AbstractClassTradeOff.log_delta(self, epsilon)
 
     @property

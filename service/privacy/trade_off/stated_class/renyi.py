@@ -17,6 +17,8 @@ from service.privacy.trade_off.stated_class.two_outcomes import RoughBase, Rough
 
 VIOLATED: Final = 1 + 1e-12
 """Divergence over its bound above which a guess violates a constraint."""
+FAINT: Final = 1e-7
+"""a D below which the limit for small D serves, because doubles lose the digits of the divergence of order a."""
 FARTHEST: Final = 1e16
 """Largest D whose exponential is computed."""
 MOST_ROUNDS: Final = 64
@@ -35,7 +37,7 @@ class RenyiRegion(AbstractRegion):
     def __init__(self, orders: Sequence[float], bounds: Sequence[float]) -> None:
         self.orders, self.bounds = np.array(orders), np.array(bounds)
         middle = np.isfinite(self.orders) & (self.orders > 1)
-        self._middle, self._levels = np.flatnonzero(middle), ((self.orders - 1) * self.bounds)[middle]
+        self._middle = np.flatnonzero(middle)
         self.bits = 224 + 2 * max(0, -math.frexp(self.least_bound)[1])
         self._constraints = [
             Active(None if math.isinf(order) else arb(order), arb(bound))
@@ -104,29 +106,46 @@ class RenyiRegion(AbstractRegion):
         if not binding.any():
             raise NumericalFailure("no bound limits the power at this rate")
         index = self._last if binding[self._last] else int(np.argmax(binding))
-        distance = 1.0
+        distance = self._first_distance(base, index)
         for _ in range(MOST_ROUNDS):
             distance = increasing_zero(lambda d, at=index: self._share(base.pair(d), at) - 1, distance)
             shares = np.where(binding, self._shares(base.pair(distance)), 0.0)
             worst = int(np.argmax(shares))
             if worst == index or shares[worst] <= VIOLATED:
                 return index, distance
-            index = worst
+            index, distance = worst, min(distance, self._first_distance(base, worst))
         return index, distance
+
+    def _first_distance(self, base: RoughBase, index: int) -> float:
+        """Return D from which to search the boundary of the order a with this index.
+
+        The limit for small D serves, where a D^2 q (1 - q)/2 = eps(a), or D = eps for order infinity. Otherwise 1.
+        """
+        order, bound = float(self.orders[index]), float(self.bounds[index])
+        log_distance = math.log(bound)
+        if math.isfinite(order):
+            log_distance = 0.5 * (log_distance + math.log(2 / order) - base.log_value - base.log_rest)
+        return math.exp(log_distance) if log_distance < math.log(FAINT) else 1.0
 
     def _share(self, pair: RoughPair, index: int) -> float:
         """Return the divergence of the pair for the order with this index, as a share of its bound."""
         order, bound = float(self.orders[index]), float(self.bounds[index])
+        if order * pair.distance <= FAINT:
+            return math.exp(float(pair.log_faint(np.array(order))) - math.log(bound))
         if order == 1:
             return pair.relative_entropy / bound
         if math.isinf(order):
             return (pair.distance - pair.moved) / bound
-        return pair.tilted(order)[0] / ((order - 1) * bound)
+        return pair.tilted(order)[0] / (order - 1) / bound
 
     def _shares(self, pair: RoughPair) -> FloatArray:
         """Return the divergences of the pair for all orders, as shares of their bounds."""
         shares = np.empty_like(self.bounds)
-        shares[self._middle] = pair.many(self.orders[self._middle]) / self._levels
+        orders, bounds = self.orders[self._middle], self.bounds[self._middle]
+        faint = orders * pair.distance <= FAINT
+        shares[self._middle[faint]] = np.exp(pair.log_faint(orders[faint]) - np.log(bounds[faint]))
+        with np.errstate(over="ignore"):
+            shares[self._middle[~faint]] = pair.many(orders[~faint]) / (orders[~faint] - 1) / bounds[~faint]
         for index in np.flatnonzero((self.orders == 1) | np.isinf(self.orders)).tolist():
             shares[index] = self._share(pair, index)
         return shares

@@ -76,6 +76,16 @@ class RoughPair:
         """Kullback-Leibler divergence of (p, 1 - p) from (q, 1 - q), for the power p and the rate q, in nats."""
         return math.exp(self.log_power) * self.distance - self.moved
 
+    def log_faint(self, orders: FloatArray) -> FloatArray:
+        """Return ln D_a for the Renyi divergences of orders a >= 1 with a small a D, in the shape of `orders`.
+
+        D_a is a q (1 - q) (D^2/2) (1 + (1 - 2 q) (a + 1) D/3) for the rate q, and D = logit p - logit q for the power
+        p. The relative error is of the order (a D)^2. The difference in psi(a) has hardly any digits there.
+        """
+        skew = (math.exp(self._log_rate_rest) - math.exp(self.log_rate)) * (orders + 1) * self.distance / 3
+        main = self.log_rate + self._log_rate_rest + 2 * math.log(self.distance)
+        return main + np.log(orders / 2) + np.log1p(skew)
+
     def many(self, orders: FloatArray) -> FloatArray:
         """Return psi(a) = C(a D) - a C(D) for many orders a > 1, in the shape of `orders`.
 
@@ -135,7 +145,9 @@ def increasing_zero(function: Callable[[float], float], guess: float) -> float:
         if function(low) < 0:
             break
         low, high = 0.5 * low, low
+    else:
+        return low
     if low == high:
         return low
-    found = cast("Any", optimize).brentq(function, low, high, xtol=1e-300, rtol=1e-13, maxiter=_ROUNDS, disp=False)
+    found = cast("Any", optimize).brentq(function, low, high, xtol=1e-323, rtol=1e-13, maxiter=_ROUNDS, disp=False)
     return float(found)

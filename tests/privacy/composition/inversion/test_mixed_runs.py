@@ -18,6 +18,7 @@ from service.privacy.trade_off.pair import TradeOffPair
 from tests.privacy.agreement import meet
 from tests.privacy.cases import built, dpsgd, gaussian, laplace, sampled
 from tests.privacy.mixed_box import KINDS, MixedPoint, mixed_points
+from tests.slow_marker import thorough
 
 LOOSE = EngineOptions(relative_tolerance=1e-3)
 
@@ -213,7 +214,7 @@ EXTREME: tuple[tuple[dict[str, Any], ...], ...] = (
     (gaussian(1e15), pure(1e-300)),
     (gaussian(1.0), approximate(0.0, 1.0)),
     (gaussian(1.0), approximate(0.0, 0.0)),
-    (dpsgd(0.7, 1 - 2.0**-52, 3), pure(0.5)),
+    thorough((dpsgd(0.7, 1 - 2.0**-52, 3), pure(0.5))),
     (dpsgd(1.0, 1e-300, 10), pure(1e-3)),
     (laplace(1e15), pure(1.0)),
     (laplace(1e-4), pure(1.0), gaussian(1.0)),
