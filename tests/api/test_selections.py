@@ -69,7 +69,7 @@ def test_calibration_frees_the_mean_number_of_trials(client: TestClient, trials:
 
 PRIORS: dict[str, Any] = {"prior": 0.3}
 QUESTIONS: list[dict[str, Any]] = [
-    {"type": "trade_off", "false_positive_rates": [1e-100, 1e-9, 0.0197366, 0.5, 0.9, 1 - 1e-12]},
+    {"type": "trade_off", "false_positive_rates": [1e-100, 1e-9, 0.0197366, 0.5, 0.9, 0.999999, 1 - 1e-12]},
     EPSILON,
     {"type": "epsilon", "delta": 0.5},
     {"type": "delta", "epsilon": 1e-3},
@@ -130,6 +130,10 @@ def drawn_selections() -> list[dict[str, Any]]:
             for epsilon in (80.0, 100.0, 300.0)
         ),
         selected({"type": "geometric", "mean": 1e6}, mechanism={"type": "pure_dp", "epsilon": 60.0}),
+        selected(
+            {"type": "truncated_negative_binomial", "mean": 332519.5671681873, "shape": 2.1787582917592827},
+            mechanism={"type": "pure_dp", "epsilon": 124.32659635765923},
+        ),
         NEARLY_PARALLEL,
         MIXED,
         *drawn_selections(),

@@ -26,6 +26,7 @@ from typing_extensions import override
 
 from service.privacy.enclosure import Enclosure, EnclosureArray, Evidence
 from service.privacy.numerics.arrays import FloatArray
+from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 from service.privacy.trade_off.enclosed import caps
 from service.privacy.trade_off.enclosed.logs import log_ends
@@ -84,8 +85,10 @@ class ScaledTradeOff(AbstractTradeOff):
     @override
     def _points_formula(self, alpha: FloatArray) -> CurvePoints:
         power = self.curve.points(np.minimum(alpha / self.least * (1 + SLACK), 1.0)).power
-        kept = np.maximum(1 - alpha - self.nothing * (1 + SLACK), 0.0) / self.most * (1 - SLACK)
-        error = self.curve.points(np.clip(1 - kept, 0.0, 1.0)).type_two_error
+        # Both differences with 1 are rounded such that the rate of one run is no smaller, and its error no larger.
+        margin = 2 * UNIT_ROUNDOFF if self.nothing > 0 else 0.0
+        kept = np.maximum(1 - alpha - self.nothing * (1 + SLACK) - margin, 0.0) / self.most * (1 - SLACK)
+        error = self.curve.points(np.clip(np.nextafter(1 - kept, 2.0), 0.0, 1.0)).type_two_error
         anything = np.full_like(alpha, np.inf)
         type_two_error = _times(error, self.least * (1 - SLACK))
         power = _plus(_times(power, self.most * (1 + SLACK)), np.full_like(alpha, self.nothing))
