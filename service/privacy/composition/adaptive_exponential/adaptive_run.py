@@ -40,7 +40,8 @@ class ExponentialRun(ResolvedStep):
 
     The shift is the position of the loss interval of an exponential step. The step is not a mechanism of the API. Its
     pair of laws dominates all adaptive compositions of the steps. At every epsilon, one composition attains the
-    profile.
+    profile. `groups` has pairs (epsilon of a step, number of steps), and `tolerance` is the relative width of delta
+    aimed at.
     """
 
     type: ClassVar[str] = "exponential"

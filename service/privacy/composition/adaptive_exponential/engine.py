@@ -76,6 +76,8 @@ def adaptive_exponential_pair(steps: Steps, options: EngineOptions) -> TradeOffP
     """Build the trade-off curves of a run with several exponential steps.
 
     Enclosures hold for the worst case over adaptively chosen shifts, the positions of the steps' loss intervals.
+    `steps` has pairs (mechanism, number of steps). Of the `options`, `relative_tolerance` is the relative width aimed
+    at.
     """
     groups = tuple(sorted((float(epsilon), count) for epsilon, count in exponentials(steps) if epsilon > 0))
     others = tuple((step, count) for step, count in steps if step.adaptive_range is None)

@@ -97,7 +97,10 @@ def grid_for(groups: Groups, tolerance: float = 0.0) -> GroupGrid | None:
 
 
 def _cells_for(tolerance: float, steps: int) -> float:
-    """Return the approximate number of grid cells in the largest epsilon for a relative width `tolerance` of delta."""
+    """Return the approximate number of grid cells in [0, largest epsilon] for a relative width `tolerance` of delta.
+
+    `steps` is the number of exponential steps of the run. The number of cells grows with it.
+    """
     return max(math.sqrt(4 * (1 + math.log(steps)) / max(tolerance, 1e-12)), FEWEST_CELLS)
 
 
@@ -106,7 +109,7 @@ def curve_of(groups: Groups, tolerance: float) -> SymmetricPolygon:
 
     An adversary chooses the position of each step's loss interval. The nodes are those of the recursions `fixed_order`
     (lower bounds) and `any_order` (upper bounds). Near the largest loss, delta has a closed form with further nodes.
-    The work counts even if the curve is cached.
+    The work counts even if the curve is cached. `tolerance` is the relative width of delta that the grid aims at.
     """
     found, work = _curve_of(groups, tolerance)
     count_work(work)

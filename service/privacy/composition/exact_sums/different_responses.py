@@ -48,7 +48,10 @@ class DifferentResponses(AbstractExactSum):
     """
 
     def __init__(self, first: Sequence[tuple[float, int]], second: Sequence[tuple[float, int]]) -> None:
-        """Store the steps as two lists of kinds (epsilon, count), each epsilon positive; the run has all of them."""
+        """Store the run as two lists, `first` and `second`, of pairs (epsilon, count).
+
+        A pair stands for `count` responses that are epsilon-DP, with epsilon > 0. The run has the steps of both lists.
+        """
         self._lists = TwoLists(first, second)
         most = math.fsum(epsilon * count for epsilon, count in (*first, *second))
         rounding = 2 * UNIT_ROUNDOFF * most
@@ -194,7 +197,7 @@ def _share(far: FloatArray, near: FloatArray, error: float, log_target: FloatArr
 
     `far` and `near` are ln(rate of the right test/given rate) and ln(rate of the left test/given rate). With rounding,
     the rate of the mixture is at most (side -1) or at least (side 1) the given rate. `log_target` is ln of the given
-    rate.
+    rate. `error` bounds the errors of these logarithms.
     """
     rounding = side * (error + SLACK * (1 + np.abs(log_target)))
     # For a lower bound of the share, `ahead` may overflow to infinity. For an upper bound it must not be overestimated.

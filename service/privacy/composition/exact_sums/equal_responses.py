@@ -373,7 +373,10 @@ def _first_at_most(law: BinomialTails, log_target: float, start: int, end: int) 
 
 
 def _is_direct(law: BinomialTails, k: IndexArray) -> BoolArray:
-    """Return whether the binomial tail P(K > k) is at most about a half, so that its own sum is short."""
+    """Return a mask in the shape of `k`: whether the tail P(K > k) is at most about 1/2, so that its own sum is short.
+
+    K has the binomial law `law`.
+    """
     return k >= law.mode
 
 

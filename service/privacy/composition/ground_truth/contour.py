@@ -127,9 +127,10 @@ class BallContour:
         return [value.conjugate() for value in values] if self._reflected else values
 
     def _sum_up(self, values: list[acb]) -> None:
-        """Compute the coefficients of the powers of e^{-i step c} in the sums over nodes, for any threshold c.
+        """Compute the coefficients of the powers of e^{-i step c} in the sums over nodes, for any threshold c (nats).
 
-        The sums are those of the integrals for the false positive rate and the power, and of the density.
+        The sums are those of the integrals for the false positive rate and the power, and of the density. `values` has
+        the transform of the loss, E0 e^{zS}, at each node z.
         """
         step = ball(self._plan.step)
         scaled = [value * (step / arb.pi()) for value in values]

@@ -40,9 +40,10 @@ class GroundTruthTradeOff(AbstractTradeOff):
     def __init__(
         self, run: GroundTruthRun, search: GroundTruthSearch, other: GroundTruthSearch, *, reflected: bool
     ) -> None:
-        """Store the search of this direction and that of the other direction, one object if both curves are equal.
+        """Store the `run`, the `search` of this direction and that of the `other` direction.
 
-        `reflected` means that the curve is that of swapped hypotheses.
+        `reflected` means that the curve is that of swapped hypotheses. Both searches are one object if both curves are
+        equal.
         """
         self._run, self._search, self._other, self._reflected = run, search, other, reflected
 

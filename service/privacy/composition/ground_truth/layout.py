@@ -44,7 +44,8 @@ class ContourPlan:
     """Contour Re z = tilt (add direction) with nodes z_k = tilt + i k step, 0 <= k < length.
 
     `bits` is the precision. The other fields are the data of the error bounds: tilts for the aliases of the trapezoid
-    sum, heights for its truncation, and nodes of the moments of each kind of step.
+    sum, heights for its truncation, and nodes of the moments of each kind of step. `step` is the distance of the nodes,
+    `bits` the binary precision of the arithmetic, and `parts` has these nodes of moments.
     """
 
     tilt: float
@@ -145,7 +146,7 @@ class ContourGuide:
         )
 
     def _height(self, tilt: float, need: float) -> float:
-        """Return the height at which the majorant of the contour's integrand falls below e^-need.
+        """Return the imaginary part above which the majorant of the integrand on Re z = `tilt` is below e^-need.
 
         The result is infinite if a few doublings do not reach it.
         """
@@ -230,7 +231,8 @@ class ContourGuide:
         """Return tilts for Chernoff's bound of the aliases: the best on each side of the contour, and its neighbours.
 
         Aliases are the errors of the trapezoid sum along the contour. `value` is the log-moment function at the tilt of
-        the contour, and `period` is 2 pi/(distance of its nodes).
+        the contour, and `period` is 2 pi/(distance of its nodes). `threshold` is the loss in nats for which the contour
+        is laid out.
         """
         gap = self._tilts - tilt
         exponent = self._values - value - gap * threshold - np.abs(gap) * period

@@ -143,7 +143,10 @@ class GroundTruthSearch:
 
 
 def _meet(known: list[FoundBalls]) -> FoundBalls:
-    """Return the intersection of the balls of independent computations; raise NumericalFailure if it is empty."""
+    """Return the intersection of the balls `known`, which independent computations of one set of numbers gave.
+
+    Raise NumericalFailure if an intersection is empty.
+    """
     bits = max(found.bits for found in known)
     with ctx.workprec(bits):
         balls = known[0].balls

@@ -26,7 +26,11 @@ _LARGEST_LINES = 24
 
 @dataclass(frozen=True, slots=True)
 class GaussianThresholds:
-    """Source of tests of a Gaussian loss S ~ N(-mu^2/2, mu^2) under H0 and N(mu^2/2, mu^2) under H1."""
+    """Source of tests of a Gaussian loss S ~ N(-mu^2/2, mu^2) under H0 and N(mu^2/2, mu^2) under H1.
+
+    A source returns enclosures of rate and power of the test S > c at a threshold c, in balls of `bits` bits of
+    precision.
+    """
 
     mu_squared: Fraction
     bits: int

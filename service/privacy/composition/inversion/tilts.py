@@ -192,8 +192,8 @@ class Tilt:
     def __init__(self, transform: Cumulants, columns: tuple[float, ...]) -> None:
         """Store the `columns` theta, K(theta), K'(theta), sqrt K''(theta), tail score and ln delta.
 
-        K is the log-moment function of the loss of the run, and K'(theta) is the threshold with this saddle point. The
-        last two columns are the approximations `tail_scores` and `log_profiles` there.
+        K = `transform` is the log-moment function of the loss of the run, and K'(theta) is the threshold with this
+        saddle point. The last two columns are the approximations `tail_scores` and `log_profiles` there.
         """
         self._transform = transform
         self.theta, self.value, self.threshold, self.deviation, self.score, self.log_profile = columns

@@ -48,6 +48,8 @@ _LAST_RATE = math.nextafter(1.0, 0.0)
 def discretised_pair(steps: Steps, options: EngineOptions) -> TradeOffPair:
     """Build the trade-off curves of any composition of steps with trade-off curves, for both directions.
 
+    `steps` has pairs (mechanism, count). Of the `options`, `relative_tolerance` is the relative width aimed at.
+
     Raises
     ------
     UnsupportedCombination
@@ -92,7 +94,7 @@ class DiscretisedTradeOff(AbstractTradeOff):
     def of(steps: tuple[LatticeStep, ...], tolerance: float) -> DiscretisedTradeOff:
         """Build the curve of a run in the add direction (a record is added).
 
-        The curve aims at the relative width `tolerance`.
+        The curve aims at the relative width `tolerance`. `steps` are the steps of the run with their counts.
         """
         known = [(part.two_point, part.count) for part in steps if part.two_point is not None]
         # At least one step is always on nodes.

@@ -53,9 +53,9 @@ class OffNodeLosses:
 
     @staticmethod
     def of(known: Sequence[tuple[TwoPointPart, int]]) -> OffNodeLosses | None:
-        """Build the law of the total loss of steps with two losses, given as pairs (description, count).
+        """Build the law of the total loss of steps with two losses each.
 
-        The result is None without any step.
+        `known` has pairs (description of a step, number of such steps). The result is None if it is empty.
         """
         if not known:
             return None

@@ -179,9 +179,10 @@ def _profile_right(pair: LatticePair, epsilon: FloatArray) -> tuple[FloatArray, 
 
 
 def _profile_middle(pair: LatticePair, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return lower and upper bounds of ln delta from H(c) = E min(X, e^c) = 1 - delta, which increases in c.
+    """Return lower and upper bounds of ln delta at `epsilon` (nats) from H(c) = E min(X, e^c) = 1 - delta.
 
-    X is the likelihood ratio of the run under H0. `pair` has the upper and the lower law of the run.
+    H increases with c. X is the likelihood ratio of the run under H0. `pair` has the upper and the lower law of the
+    run.
     """
     low, high, (rounding, shift) = pair.low_upper, pair.high_lower, _safe_shifts(pair, epsilon)
     smaller = _interpolate(low.c, low.middle, epsilon - rounding) - pair.upper_slack.middle - LOG_ROUNDING

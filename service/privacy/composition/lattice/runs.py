@@ -113,8 +113,9 @@ def _farthest_loss(curve: AbstractTradeOff, log_tail_mass: float) -> float:
 class LatticeRun:
     """Laws of all steps of a run on one lattice of spacing `step`, which bound the run from above and from below.
 
-    `composed` caches the composed laws by the tilt; None marks a tilt at which the composition failed. At a tilt the
-    masses are multiplied by e^{tilt loss}.
+    `step` is in nats. `upper` and `lower` have the bounding laws of each kind of step with its count, and `off_nodes`
+    the steps whose losses lie between nodes. `composed` caches the composed laws by the tilt; None marks a tilt at
+    which the composition failed. At a tilt the masses are multiplied by e^{tilt loss}.
     """
 
     step: float

@@ -77,7 +77,10 @@ def _one_step(step: AbstractStep) -> TradeOffPair:
 
 
 def gaussian_sum(parts: tuple[Counted, ...] | None) -> Plan | None:
-    """Return the plan of a run of Gaussian steps; None for other runs."""
+    """Return the plan of a run of Gaussian steps; None for other runs.
+
+    `parts` has pairs (description of a step, number of such steps).
+    """
     shifts = tuple((mu, count) for part, count in parts or () if (mu := part.gaussian_shift) is not None)
     if parts is None or len(shifts) < len(parts):
         return None

@@ -202,7 +202,10 @@ def listed(losses: int) -> CostModel:
 
 
 def lattices(steps: Steps, options: EngineOptions) -> CostModel:
-    """Return the cost of the lattice engine, which rounds the losses of steps of any kind to a lattice."""
+    """Return the cost, in microseconds of CPU time, of the lattice engine for any steps.
+
+    The engine rounds the losses of the steps to a lattice, whose size follows from `options.relative_tolerance`.
+    """
     count = min(sum(count for _, count in steps), LONGEST)
     finer = FINER if options.relative_tolerance < DEFAULT_OPTIONS.relative_tolerance else 1.0
     model = LATTICES.scaled(finer * (1 + count / LONG) * (1 + SHARE_OF_A_PART * (len(steps) - 1)))
@@ -229,7 +232,11 @@ def _reveals_all(step: AbstractStep) -> bool:
 
 
 def adaptive_exponential(steps: Steps, options: EngineOptions) -> CostModel:
-    """Return the cost of several exponential steps: a recursion, and lattices if there are other steps or too many."""
+    """Return the cost, in microseconds of CPU time, of a run with several exponential steps.
+
+    The engine is a recursion, and lattices if the run has other steps or too many exponential steps. `options` has the
+    relative width aimed at.
+    """
     counts = Counter[float]()
     for epsilon, count in exponentials(steps):
         counts[epsilon] += count
@@ -245,21 +252,28 @@ def adaptive_exponential(steps: Steps, options: EngineOptions) -> CostModel:
 
 
 def series(steps: Steps, _options: EngineOptions) -> CostModel:
-    """Return the cost of expansions of the run's law at the mean of the loss (central limit, Edgeworth).
+    """Return the cost, in microseconds of CPU time, of expansions of the run's law at the mean of the loss.
 
-    Every different step has cumulants of its own.
+    These are the central limit and the Edgeworth expansion. Every different step has cumulants of its own. The options
+    do not change the cost.
     """
     return SERIES.scaled(len(steps))
 
 
 def saddlepoint(steps: Steps, _options: EngineOptions) -> CostModel:
-    """Return the cost of expansions of the run's law at the saddle point of each threshold of the loss."""
+    """Return the cost, in microseconds of CPU time, of saddle-point approximations of the tails of a run's loss.
+
+    There is an expansion at the saddle point of each threshold. The options do not change the cost.
+    """
     listed = sum(isinstance(step.part(), AtomsPart) for step, _ in steps)
     return SADDLEPOINT.scaled(len(steps) + (OF_LISTED_LOSSES - 1) * listed)
 
 
 def monte_carlo(steps: Steps, options: EngineOptions) -> CostModel:
-    """Return the cost of the Monte Carlo engine: the first evaluation pays for the draws of both hypotheses."""
+    """Return the cost, in microseconds of CPU time, of the Monte Carlo engine.
+
+    The first evaluation pays for the draws of both hypotheses, whose number is `options.samples`.
+    """
     parts = [(step.part(), count) for step, count in steps]
     laws = [count for part, count in parts if part is None or part.gaussian_shift is None]
     tables = sum(count.bit_length() + count.bit_count() - 1 for count in laws) * DRAWN_CHUNK / 2
@@ -268,9 +282,10 @@ def monte_carlo(steps: Steps, options: EngineOptions) -> CostModel:
 
 
 def ground_truth(steps: Steps, options: EngineOptions) -> CostModel:
-    """Return the cost of the engine of ball arithmetic, which proves many digits.
+    """Return the cost, in microseconds of CPU time, of the engine of ball arithmetic, which proves many digits.
 
     Contours are long where few steps, little noise or rare sampling make the loss one of rare large jumps.
+    `options.digits` is the number of decimal digits.
     """
     known = [(step.part(), count) for step, count in steps]
     sampled = [(part, part.jump, count) for part, count in known if part is not None and part.decays and part.jump]
@@ -286,7 +301,11 @@ def ground_truth(steps: Steps, options: EngineOptions) -> CostModel:
 
 
 def atom_sums(kinds: Kinds) -> CostModel:
-    """Return the cost of a run of steps with listed losses: direct convolutions, and a curve with many edges."""
+    """Return the cost, in microseconds of CPU time, of a run of steps with listed losses.
+
+    The cost is that of direct convolutions, and of a curve with many edges. `kinds` has the different laws with their
+    counts.
+    """
     build = sum(products(law, count) for law, count in kinds) / PRODUCTS_PER_MICROSECOND
     size = math.fsum(law.size * math.sqrt(count) for law, count in kinds)
     return CostModel(200 + build, 300 + 0.05 * size, 5, one_curve=True)

@@ -35,7 +35,12 @@ SEARCH_OF_SHARED_LEVELS: Final = (4.0, 8.0)
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadingCosts:
-    """Costs of single numbers of one trade-off curve, each in microseconds of CPU time."""
+    """Costs of single numbers of one trade-off curve, each in microseconds of CPU time.
+
+    A single point of the curve costs `point`. A list of points costs at most `list_start`, plus `listed_point` for each
+    point. A value of the privacy profile costs `profile`. A type II error at a rate 1 - a near 1 costs `complement`,
+    and a limit of the curve, such as the largest loss, costs `limit`.
+    """
 
     point: float
     """Power or type II error at one rate."""

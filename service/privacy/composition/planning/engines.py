@@ -25,7 +25,10 @@ Build = Callable[[Steps, EngineOptions], TradeOffPair]
 
 
 def discretised(steps: Steps, options: EngineOptions) -> TradeOffPair:
-    """Return the curves of these steps from the lattice engine, which rounds losses to a lattice."""
+    """Return the trade-off curves of these steps from the lattice engine, which rounds losses to a lattice.
+
+    `options.relative_tolerance` is the relative width of enclosures aimed at.
+    """
     from service.privacy.composition.lattice.engine import discretised_pair
 
     return discretised_pair(steps, options)
@@ -81,7 +84,7 @@ ENGINES: Final[dict[str, Engine]] = {
 
 
 def by_name(method: str, steps: Steps, options: EngineOptions) -> Plan | None:
-    """Return the plan of the engine with the name `method`; None where no engine has that name.
+    """Return the plan (curves and their cost) of the engine named `method`; None where no engine has that name.
 
     Several exponential steps have an engine of their own.
     """

@@ -67,9 +67,10 @@ class Planners:
 
 
 def selected_plan(mechanism: Selected, method: str, planners: Planners) -> Plan:
-    """Return the plan of a selection by `method`.
+    """Return the plan of a selection of the best of several trials, by the engine named `method`.
 
-    A score orders the outcomes of one mechanism on one pair of data sets, so that the lower bound reads one attack.
+    A score orders the outcomes of one mechanism on one pair of data sets, so that the lower bound reads one attack. A
+    plan has trade-off curves and their cost. `planners` are the functions that plan the trials.
     """
     if mechanism.equivalent is not None:
         return planners.composed(mechanism.equivalent)
@@ -89,7 +90,10 @@ def selected_plan(mechanism: Selected, method: str, planners: Planners) -> Plan:
 
 
 def _composed(mechanism: Selected, planners: Planners) -> Plan | None:
-    """Return the plan of the composition of all trials of a fixed number, or None if no fast engine composes them."""
+    """Return the plan of the composition of all trials of a selection, or None if no fast engine composes them.
+
+    `mechanism` is the selection, with a fixed number of trials.
+    """
     try:
         whole = mechanism.composed
         found = None if whole is None else planners.composed(whole)

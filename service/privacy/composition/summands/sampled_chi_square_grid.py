@@ -98,7 +98,9 @@ class ChiSquareStep:
     """Law of one step in doubles: likelihood ratio w = 1 - p + p e^v with the exponent v = v_0 - B (T - E T).
 
     T is the noncentral chi-square statistic, and p is `rate`. The noncentrality is the nearest double to N *
-    susceptibility for the effective batch size N, and v_0 is that of this law.
+    susceptibility for the effective batch size N, and v_0 is that of this law. `degrees` is the number of degrees of
+    freedom of T, `steepness` is B, `middle` is the mean v_0 under H0, and `largest` is v at T = 0. With the record, T
+    is distributed like `shrink` times a noncentral chi-square variable.
     """
 
     degrees: int

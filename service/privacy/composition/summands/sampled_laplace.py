@@ -127,7 +127,8 @@ class SampledLaplaceParts(TruncatedSummand):
     def refined_size(self, theta: float, height: float) -> int:
         """Return the number of array elements (parts times nodes) of the result of `refined`, without building it.
 
-        A part is a number of equal steps of a run.
+        A part is a number of equal steps of a run. The grid serves the contour Re z = theta (the tilt) up to the
+        imaginary part `height`.
         """
         panels, nodes = self._rule_for(theta, height, _NEGLIGIBLE)
         return len(self.count) * (panels * nodes + 2)

@@ -82,9 +82,10 @@ class DrawnLaw:
         return DrawnLaw(low, step, masses, means - masses @ points, proxy, outside)
 
     def plus(self, other: DrawnLaw, trim: float) -> DrawnLaw:
-        """Return the law of the sum of two independent losses, on the coarser of both lattices or a still coarser one.
+        """Return the law of the sum of this loss and an independent loss with the law `other`.
 
-        Tails of mass at most `trim` on either side are removed.
+        Tails of mass at most `trim` on either side are removed. The result lies on the coarser of both lattices, or on
+        a still coarser one.
         """
         from scipy import fft
 

@@ -30,7 +30,7 @@ class Draws:
     """Draws of the total loss of a run, computed on first use.
 
     S is the total loss, and D the drawn number, a sum rounded to a lattice (`drawn_lattice.py`). P0 and P1 are the laws
-    of H0 and H1.
+    of H0 and H1. `samples` is the number of draws of S under each hypothesis. Equal values of `seed` give equal draws.
     """
 
     loss: ComposedLoss

@@ -322,7 +322,10 @@ class TailProfile:
 
     @staticmethod
     def of(descending: FloatArray, tails: FloatArray) -> TailProfile:
-        """Build the profile from decreasing points x_i and their tails P(X >= x_i); equal tails mean no mass."""
+        """Build the profile from decreasing points x_i (`descending`) and their tail probabilities P(X >= x_i).
+
+        X is the random variable of the profile. Between points of equal tails X has no mass.
+        """
         with np.errstate(divide="ignore"):
             logs = np.log(np.diff(tails, prepend=0.0)) - descending
         sums = np.logaddexp.accumulate(np.append(-np.inf, logs))

@@ -530,7 +530,7 @@ class DeformedRun:
 def _proved_root(contour: DeformedContour, threshold: float, delta: float) -> tuple[float, float] | None:
     """Return proved bounds (nats) of the root of the privacy profile at `delta`, or None where the proof fails.
 
-    `threshold` is the approximate root in nats.
+    `threshold` is the approximate root in nats. `contour` gives enclosures of the profile near that threshold.
     """
     lower, upper = prove_root(contour, np.array([threshold]), np.array([delta]))
     return None if math.isnan(lower[0]) else (float(lower[0]), float(upper[0]))
