@@ -113,9 +113,17 @@ class Rdp(StatedDivergences):
         return known if known is None or not other.is_forward_only else replace(known, directions=other.directions)
 
     def bounds_at(self, orders: Sequence[float]) -> list[Fraction | float]:
-        """Return bounds of D_a at any orders a in nats, infinite where no bound is stated.
+        """Return bounds of the Renyi divergences D_a at any orders a.
 
-        The bound is that of the next stated order, because D_a rises with a.
+        Parameters
+        ----------
+        orders : sequence of float
+            Orders a >= 1.
+
+        Returns
+        -------
+        list of Fraction or float
+            Bounds in nats: that of the next stated order, because D_a rises with a. Infinite where no bound is stated.
         """
         stated, bounds = zip(*self._finite, strict=True)
         exact = [*map(Fraction, bounds), math.inf]
