@@ -509,6 +509,10 @@ class AbstractStep(AbstractMechanism):
         """Return one step whose stated bounds hold for `count` such steps together, or None without such bounds."""
         return None
 
+    def plus(self, other: AbstractStep) -> AbstractStep | None:  # noqa: ARG002 - most steps have no such bounds
+        """Return one step whose stated bounds hold for this and another step together, or None without such bounds."""
+        return None
+
     def rounded(self, side: int) -> AbstractStep:  # noqa: ARG002 - most parameters are doubles
         """Return the step with double parameters that is no easier to attack (side -1) or no harder (side 1)."""
         return self

@@ -92,6 +92,11 @@ class StatedDivergences(AbstractStep):
         2016, Lemma 7; Mironov 2017, Proposition 1).
         """
 
+    @abstractmethod
+    @override
+    def plus(self, other: AbstractStep) -> AbstractStep | None:
+        """Return one step with the bounds of this and another step together; None for a step without such bounds."""
+
     @override
     def under(self, neighbours: Neighbours) -> AbstractStep:
         # The parameters hold for one record under the relation in force.
@@ -145,27 +150,31 @@ class DominatingPolygon(ResolvedStep):
 
     @override
     def curves(self) -> TradeOffPair:
-        known = _polygon_curve(self.step)
+        """Return the curves of the polygon, which is computed on first use.
+
+        Doubles do not tell the lines of a very small class apart. The polygon of a larger class serves then, and the
+        guarantee (eps, delta) where no class has a polygon.
+        """
+        wider = (self.step.widened(bound) for bound in WIDER)
+        known = next(filter(None, map(_polygon_curve, (self.step, *wider))), None)
         if known is None:
-            return self.step.curves()
+            return _implied(self.step).curves()
         polygon, revealed = known
         add = WithSingularMass(polygon, SingularMass.of([(revealed, 1)]))
         source = "Zhu, Dong, Wang 2022, Theorem 10 (composition of dominating pairs)"
         return TradeOffPair(add, add.reversed(), source=source)
 
 
-@lru_cache(maxsize=64)
 def _dominating(step: StatedDivergences) -> AbstractStep:
-    """Return a step that is at least as easy to attack as every member of a class.
-
-    Doubles do not tell the lines of a very small class apart. The polygon of a larger class serves then. Where no
-    polygon is known, the pair of (eps, delta)-DP for one delta serves, which the class implies.
-    """
+    """Return a step that is at least as easy to attack as every member of a class, at no cost for a symmetric class."""
     if step.region() is None:
         return step
-    for wider in dict.fromkeys((step, *(step.widened(bound) for bound in WIDER))):
-        if _polygon_curve(wider) is not None:
-            return DominatingPolygon(step=wider)
+    return _implied(step) if step.is_forward_only else DominatingPolygon(step=step)
+
+
+@lru_cache(maxsize=64)
+def _implied(step: StatedDivergences) -> ApproximateDp:
+    """Return the guarantee of (eps, delta)-DP for one delta, which every member of a class has."""
     curve = class_curve(step)
     delta = min(max(curve.singular_power.upper, curve.reversed().singular_power.upper) + IMPLIED_DELTA, 1.0)
     epsilon = max(each.epsilon(delta).upper for each in (curve, curve.reversed()))

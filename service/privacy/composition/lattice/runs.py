@@ -43,6 +43,9 @@ _ATOM_CHOICES = 4000
 _MANY_DISTANCES = 64
 """Number of distances of atoms from which on a common lattice is tried before other spacings."""
 
+_MOST_DISTANCES = 1_000
+"""Largest number of distances of atoms for which spacings are tried. No spacing divides more different distances."""
+
 _SHORT_LOSS = 30.0
 """Nats: a lattice covers all losses up to a smaller bound. A larger bound may be almost never reached."""
 
@@ -260,7 +263,7 @@ def _aligned(atoms: list[Atoms], spacing: float) -> float:
     common = _common_gap(distances)
     if common > 0:
         return common / math.ceil(common / spacing) if common > spacing else common * math.floor(spacing / common)
-    if len(sizes) == 0:
+    if not 0 < len(sizes) <= _MOST_DISTANCES:
         short = 2.0 ** (math.floor(math.log2(spacing)) - 20)
         return math.floor(spacing / short) * short
     first = math.ceil(float(sizes[-1]) / spacing)
