@@ -134,7 +134,7 @@ class PolygonTradeOff(AbstractTradeOff):
 
     @cached_property
     def slopes(self) -> FloatArray:
-        """Natural logarithms of the slopes of the edges, in falling order, within SLOPES/8.
+        """Natural logarithms of the slopes d power/d rate of the edges, in falling order, within SLOPES/8.
 
         A last edge that is lost in rounding has the slope minus infinity: it is flat.
         """

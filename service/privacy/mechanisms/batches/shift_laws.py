@@ -38,7 +38,7 @@ class ShiftLaw(ABC):
 
     @abstractmethod
     def odds(self, place: int) -> Fraction:
-        """Return the weight of the position after `place`, divided by the weight of `place`.
+        """Return the weight of the position after `place`, divided by the weight of the position `place`.
 
         A position is a number of hits (sampled records of the group), or an index into a list of shifts.
         """

@@ -108,7 +108,8 @@ def _exposures(with_point: Ends, without: Ends, delta: float) -> FloatArray:
 class _LineLaw:
     """Law of a noisy sum on a window, given by values of its characteristic function at multiples of 2 pi/width.
 
-    The window is the interval of outcomes outside of which the mass is negligible. Positions are relative to a centre.
+    The window is the interval of outcomes outside of which the mass is negligible. Positions are relative to `centre`,
+    in standard deviations of the noise. `rounding` bounds the error of `characteristic`.
     """
 
     window: tuple[float, float]
@@ -138,7 +139,7 @@ class _LineLaw:
         return (high - inside[:, 0] + 2 * parts) / (high - low)
 
     def _slack(self) -> float:
-        """Return the error bound of the mass of the law above a threshold.
+        """Return the error bound of the mass of the law above a threshold, a probability.
 
         The bound adds the mass outside the window, the truncation of the Fourier series, which decays faster than a
         geometric series, and the rounding. The rounding of term k has the weight 2/(pi k).

@@ -124,7 +124,10 @@ def enumerable_subsets(count: int, size: int) -> int:
 @final
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """Projections of the points on a line, in standard deviations of the noise, with an error bound of their sums."""
+    """Projections of the points on a line, in standard deviations of the noise, with an error bound of their sums.
+
+    `size` is the number of points in the data.
+    """
 
     values: FloatArray
     size: int
@@ -221,7 +224,7 @@ def _intervals(
 
 
 def _log_density(at: FloatArray, means: FloatArray) -> FloatArray:
-    """Return ln of the density of a mixture of normal laws, without its constant, at each point of `at`.
+    """Return ln of the density of an equal mixture of normal laws, without its constant, at each point of `at`.
 
     `means` are the means of the normal laws. All variances are 1.
     """
