@@ -120,7 +120,7 @@ class BinomialHits(HitsLaw):
 @final
 @dataclass(frozen=True, slots=True)
 class HypergeometricHits(HitsLaw):
-    """Law of `marked` records in a batch of `drawn` out of `among` records; the batch may hold none of them."""
+    """Law of the number of `marked` records in a batch of `drawn` out of `among` records; the batch may hold none."""
 
     drawn: int
     marked: int

@@ -100,7 +100,7 @@ class _Points:
 class _Tangent:
     """Chord of the convex envelope of two privacy profiles at a given height delta.
 
-    `ends` holds (curve, index of the point) for both endpoints, `rate` is minus the slope of the chord in e^eps, and
+    `ends` holds (curve, index of the point) for both endpoints. `rate` is minus the slope of the chord in e^eps.
     `upper` is an upper bound of the epsilon (nats) at which the envelope has this height.
     """
 

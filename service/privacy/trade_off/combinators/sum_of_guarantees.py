@@ -240,7 +240,7 @@ class SumOfGuarantees(DelegatingCurve):
 def _met(
     bounds: EnclosureArray, where: BoolArray, lower: FloatArray | None = None, upper: FloatArray | None = None
 ) -> EnclosureArray:
-    """Return `bounds` with the logarithms of further bounds at the indices where `where` is true.
+    """Return `bounds`, narrowed where `where` is true by further bounds `lower` and `upper` of the logarithms.
 
     Raises NumericalFailure where the bounds do not meet.
     """

@@ -180,7 +180,7 @@ class NormalComponents:
         return self._drop(logs[:, 0], float(logs[:, 1].max()))
 
     def _drop(self, most: FloatArray, largest: float) -> tuple[NormalComponents, float]:
-        """Return the components without those whose bounds `most` are far below `largest`.
+        """Return the components without those whose largest possible term, e^most, is negligible against e^largest.
 
         The second result is ln of an upper bound of the sum over the dropped components.
         """

@@ -66,7 +66,7 @@ class ForwardFrontier(AbstractFrontier):
 class ReverseFrontier(AbstractFrontier):
     """Upper boundary 1 - S(1 - q) of pairs (rate, power) with Renyi bounds for H1 against H0, hypotheses swapped.
 
-    S(p) is the smallest rate of a member with power p.
+    S(p) is the smallest rate of all pairs with power p that have these bounds with the hypotheses as given.
     """
 
     def __init__(self, region: AbstractRegion) -> None:
@@ -98,7 +98,7 @@ class SymmetricFrontier(AbstractFrontier):
 
     @cached_property
     def middle(self) -> BoundaryPoint:
-        """Member with p + q = 1 next to the point (q*, 1 - q*) of the boundary, and its tangent from the left."""
+        """Point (rate q, power p) with p + q = 1 next to the region's boundary, with the tangent from the left."""
         return self.region.boundary(Base(arb(0.5), arb(0.5), "middle"))
 
     @property
@@ -108,5 +108,5 @@ class SymmetricFrontier(AbstractFrontier):
 
 
 def _with_power(point: BoundaryPoint, power: arb) -> BoundaryPoint:
-    """Return the boundary point with the same rate and line, whose member has another power."""
+    """Return the boundary point with the same rate and line as `point`, but with the given power."""
     return replace(point, power=power, power_rest=1 - power, gap=(point.gap + point.power - power).max(arb(0)))

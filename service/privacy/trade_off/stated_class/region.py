@@ -172,7 +172,7 @@ class Active:
     bound: arb
 
     def excess(self, pair: Pair) -> arb:
-        """Return the divergence less its bound, times max(a - 1, 1) for the order a; at most 0 for members."""
+        """Return the divergence less its bound, times max(a - 1, 1) for the order a; at most 0 inside the region."""
         if self.order is None:
             return pair.log_ratio - self.bound
         if self.order == 1:
@@ -254,7 +254,7 @@ class AbstractRegion(ABC):
 
     @abstractmethod
     def unproved(self, pair: Pair, active: Active) -> Active | None:
-        """Return a constraint that a pair is not proved to satisfy, or None for a member.
+        """Return a constraint that a pair is not proved to satisfy, or None for a pair of the region.
 
         `active` is the constraint that is most nearly violated.
         """
@@ -290,9 +290,9 @@ class AbstractRegion(ABC):
         """
 
     def boundary(self, base: Base) -> BoundaryPoint:
-        """Return the boundary on the line of a fixed rate q (largest p) or of a fixed power p (smallest q).
+        """Return the boundary point with a fixed rate q (largest power p) or with a fixed power p (smallest rate q).
 
-        Raises NumericalFailure if no member next to the boundary is found.
+        `base` is the fixed number. Raises NumericalFailure if no pair of the region next to the boundary is found.
         """
         active, distance = self.located(base)
         for step in range(MOST_MARGINS):

@@ -57,7 +57,7 @@ class AbstractGoal(ABC):
 
     @abstractmethod
     def lower(self, point: BoundaryPoint) -> arb:
-        """Return the value of the goal at the member of a boundary point."""
+        """Return the value of the goal at the pair (rate, power) of a boundary point, which the region contains."""
 
     @abstractmethod
     def upper(self, left: BoundaryPoint | None, right: BoundaryPoint | None) -> arb:
@@ -77,7 +77,7 @@ class AbstractGoal(ABC):
 @final
 @dataclass(frozen=True, slots=True)
 class ProfileGoal(AbstractGoal):
-    """Goal of the search for delta at an epsilon: the largest p - E q over pairs (q, p), with E = e^epsilon."""
+    """Goal of the search for delta at `epsilon`: the largest p - E q over pairs (q, p), E = e^epsilon (`growth`)."""
 
     epsilon: arb
     growth: arb
@@ -208,7 +208,7 @@ class Search:
         return (upper if self.best is None else self.best), upper
 
     def _beyond(self, x: float, step: float) -> float:
-        """Return the next logit of a rate to evaluate: `step` away from x, towards the side without a known point."""
+        """Return the next logit of a rate to evaluate, `step` from the logit x on the side without a known point."""
         return min(x + step, FARTHEST) if self.right is None else max(x - step, -FARTHEST)
 
     def _inside(self, way: int, sides: tuple[Side, Side]) -> float:
