@@ -68,8 +68,8 @@ class Worker:
 class DispatchedChunk:
     """Chunk (range of points of a job) that was given to a worker and has no results yet.
 
-    `tries` counts the earlier claims whose workers died. `worker` holds the claim until `until`; the name is empty if
-    the chunk was requeued.
+    `tries` counts the earlier claims whose workers died. `worker` holds the claim until `until` (seconds since 1970);
+    the name is empty if the chunk was requeued.
     """
 
     chunk: Chunk
@@ -80,7 +80,7 @@ class DispatchedChunk:
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """Number of jobs that have not ended, and the time at which the oldest of them was accepted (None: no job)."""
+    """Number of active jobs, and the time (seconds since 1970) at which the oldest was accepted; None without a job."""
 
     jobs: int
     oldest: float | None

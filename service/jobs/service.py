@@ -264,7 +264,8 @@ class JobService:
     ) -> tuple[StoredJob, bool]:
         """Store a job, and return the job and whether it is new.
 
-        Arguments are those of `enqueue`. `traceparent` is the id of a trace.
+        `plan` is the validated request, `sent` its JSON, `quote` its estimated cost, and `sender` the client.
+        `traceparent` is the id of a trace.
         """
         if plan.total > self.limits.points:
             sentence = f"A job may have at most {self.limits.points} points."

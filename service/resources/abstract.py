@@ -50,7 +50,7 @@ class BodyProducer(Protocol):
 @final
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """Answer to a request, to be computed from plans (engines and grids) that were made for its cost estimate.
+    """Answer to a request, to be computed from plans (engines and curves) that were made for its cost estimate.
 
     The value can be pickled, so that a worker process can compute the answer. `response(request, plans, digest,
     engine_version)` lives at module level and returns the fields of the response.
@@ -86,7 +86,7 @@ class Quote:
         Approximate cost at which the computation stops with the bounds known so far. 0 means that only the time limit
         ends the computation.
     prepared : Planned or None
-        Function that answers the same request with the engines and grids that were chosen for the estimate.
+        Function that answers the same request with the engines that were chosen for the estimate.
     """
 
     cost: int

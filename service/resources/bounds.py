@@ -52,16 +52,16 @@ EVERY: Final = "all"
 @final
 @dataclass(frozen=True, slots=True)
 class ResolvedRequest:
-    """Request as a mechanism and an attacker of the numeric core, with the engines and grids chosen for it.
+    """Request as a mechanism and an attacker of the numeric core, with the engines chosen for it.
 
     The value can be pickled until curves are evaluated.
 
     Attributes
     ----------
     primary : Plan
-        Engine and grid of the curves that give the answers.
+        Engine and curves that give the answers, with their cost.
     alternatives : Mapping of str to Plan
-        Engines and grids of further methods, by name.
+        Engines and curves of further methods, by name.
     worst_case, worst_plan : WorstCase, Plan or None
         Strongest attacker and its engine, for display beside the answers against a weaker attacker. None if the request
         itself is about the strongest attacker.

@@ -71,9 +71,11 @@ class RedisStore(RedisOverview):
     def add(
         self, job: StoredJob, request: bytes, key: str | None, fingerprint: bytes, quota: Quota, size: int
     ) -> StoredJob:
-        """Store a new job, or return the job that has this idempotency key.
+        """Store a new job, or return the job that has the idempotency key `key`.
 
-        Arguments and errors are those of `JobRepository.add`.
+        `request` is the JSON of the request, and `fingerprint` identifies its body. `quota` limits all jobs, and `size`
+        the points of the first chunks. Raise IdempotencyKeyReused for a key of another body, and QueueFull without
+        room.
         """
         added = self._write_job(job, request, key, fingerprint, quota, size)
         if added == "reused":
@@ -105,8 +107,10 @@ class RedisStore(RedisOverview):
     ) -> str:
         """Write the record of a job that already has `stored` bytes of results, and return a name.
 
-        The other arguments are those of `JobRepository.add`. Return the name of the job, or of an earlier job with the
-        same idempotency key. Return "reused" for a key of a different request, and "full" if the quota is exhausted.
+        `request` is the JSON of the request, `key` the idempotency key or None, and `fingerprint` identifies the body.
+        `quota` limits all jobs, and `size` the points of the first chunks. Return the name of the job, or of an earlier
+        job with the same idempotency key. Return "reused" for a key of a different request, and "full" if the quota is
+        exhausted.
         """
         fields: dict[str, Any] = {
             "record": self.authenticator.sign("job", job.id, _json(job, STATIC)),

@@ -71,9 +71,11 @@ class SqliteStore:
     def add(
         self, job: StoredJob, request: bytes, key: str | None, fingerprint: bytes, quota: Quota, size: int
     ) -> StoredJob:
-        """Store a new job, or return the job that has this idempotency key.
+        """Store a new job, or return the job that has the idempotency key `key`.
 
-        Arguments and errors are those of `JobRepository.add`.
+        `request` is the JSON of the request, and `fingerprint` identifies its body. `quota` limits all jobs, and `size`
+        the points of the first chunks. Raise IdempotencyKeyReused for a key of another body, and QueueFull without
+        room.
         """
         with self._file.write_transaction() as database:
             if key is not None:

@@ -98,7 +98,7 @@ class Budget:
     of : str
         Whether the quantity is the epsilon of the mechanism, or its epsilon on the population alone.
     reading : str
-        By which of two definitions the epsilon on the population is computed.
+        How the epsilon on the population is computed: from the "sensitivity" on the population, or "exact".
     """
 
     epsilon: float

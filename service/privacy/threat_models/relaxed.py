@@ -28,7 +28,7 @@ class RelaxedThreatModel(AbstractThreatModel):
     def plan(
         self, mechanism: AbstractMechanism, method: str = "auto", options: EngineOptions = DEFAULT_OPTIONS
     ) -> Plan:
-        """Return the plan of this attacker (engine, grid and cost).
+        """Return the plan of this attacker: engine, curves and cost.
 
         The power of the curves is at most that of the worst case, if the worst case bounds this attacker.
         """
@@ -55,7 +55,7 @@ class RelaxedThreatModel(AbstractThreatModel):
         Returns
         -------
         Plan
-            Engine, grid and cost.
+            Engine, curves and cost.
 
         Raises
         ------

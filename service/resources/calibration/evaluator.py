@@ -113,7 +113,7 @@ class Group:
     places: Mapping[str, str]
 
     def plan(self) -> Plan:
-        """Return the engine and grid for the curves of this request. Raises PrivacyComputationError."""
+        """Return the plan (engine, curves and cost) of this request. Raises PrivacyComputationError."""
         mechanism, options = mechanism_of(self.request.mechanism), options_of(self.request)
         return threat_model_of(self.request.threat_model).plan(mechanism, "auto", options)
 
@@ -128,7 +128,7 @@ class Evaluator:
     fixed : tuple of int
         Targets whose answers do not depend on the number. They are evaluated once and stored in `kept`.
     planned : Mapping of BoundsRequest to Plan
-        Engines and grids that are already chosen, by request.
+        Plans (engines, curves and costs) that are already made, by request.
     refusals : dict
         Reasons why numbers cannot be answered, by number.
     """

@@ -138,7 +138,7 @@ def any_order(spacing: float, ranges: tuple[tuple[int, int], ...], cells_from_en
     """Compute upper bounds of the profile for (range, count) pairs in any order, even one chosen during the run.
 
     Ranges of losses are multiples of the spacing. There is a table for each combination of remaining steps of each
-    kind. `cells_from_end` is that of `fixed_order`.
+    kind. `cells_from_end` limits the cells from the largest loss; None means all cells.
     """
     side = Side(spacing, 1)
     tables: dict[tuple[int, ...], NodeValues] = {(0,) * len(ranges): side.start()}

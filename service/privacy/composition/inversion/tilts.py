@@ -461,11 +461,11 @@ class TiltGrid:
         return (scores <= self._sides[1][-1].score + 1) & (scores >= self._sides[-1][-1].score - 1)
 
     def for_rates(self, false_positive_rates: FloatArray, slack: float = 0.0) -> list[Tilt]:
-        """Return the best tilt for each of n false positive rates; `slack` is that of `for_thresholds`.
+        """Return the best tilt for each of n false positive rates, or one that loses at most `slack` nats more.
 
-        The threshold c has P0(S > c) equal to the rate. It is estimated from the tilt at whose saddle point the tail of
-        the loss S under H0 is nearest, and from the standard deviation there. Tilts are real numbers at which contours
-        may cross the axis (`TiltGrid`).
+        The slack lets few contours serve the list. The threshold c has P0(S > c) equal to the rate. It is estimated
+        from the tilt at whose saddle point the tail of the loss S under H0 is nearest, and from the standard deviation
+        there. Tilts are real numbers at which contours may cross the axis (`TiltGrid`).
         """
         scores = -ndtri(false_positive_rates)
         self._extend_to("score", float(scores.min()), float(scores.max()))

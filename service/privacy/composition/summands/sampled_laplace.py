@@ -202,7 +202,7 @@ class SampledLaplaceParts(TruncatedSummand):
 
     @cached_property
     def mass_error(self) -> FloatArray:
-        """Bound of the relative error of every element of `mass`, shape (parts, 1).
+        """Bound of the relative error of each H0-mass of a node or atom in `mass`, shape (parts, 1).
 
         A part is a number of equal steps of a run.
         """

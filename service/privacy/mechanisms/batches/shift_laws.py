@@ -120,7 +120,10 @@ class BinomialHits(HitsLaw):
 @final
 @dataclass(frozen=True, slots=True)
 class HypergeometricHits(HitsLaw):
-    """Law of the number of `marked` records in a batch of `drawn` out of `among` records; the batch may hold none."""
+    """Law of the number of `marked` records in a batch of `drawn` out of `among` records; the batch may hold none.
+
+    Each hit shifts the sum by `apart`.
+    """
 
     drawn: int
     marked: int

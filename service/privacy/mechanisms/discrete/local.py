@@ -45,7 +45,7 @@ class LocalStep(DescribedStep):
 
     @abstractmethod
     def report(self) -> AbstractStep:
-        """Return the resolved step of one report."""
+        """Return the step of one report, with the pair of laws of two different values of the record."""
 
     @final
     @override

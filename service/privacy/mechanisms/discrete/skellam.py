@@ -102,7 +102,9 @@ class SkellamStep(AtomicStep):
 
 
 def _log_masses(m: float, shift: int) -> tuple[FloatArray, int, float]:
-    """Return ln P(x) for x = 0..n + `shift`, the reach n, and a bound of the error.
+    """Return ln P(x) of Skellam noise for x = 0..n + `shift`, the reach n, and a bound of the error of ln P.
+
+    The noise is the difference of two Poisson numbers with the total variance `m`.
 
     Notes
     -----

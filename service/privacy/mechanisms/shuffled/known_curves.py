@@ -29,7 +29,7 @@ COUNTED: Final = "The law of the counts of shuffled randomised responses (exact)
 
 @lru_cache(maxsize=32)
 def curve_of(form: MeanForm) -> AbstractTradeOff:
-    """Return the trade-off curve of a pair of laws of shuffled reports in mean form (`mean_form.py`).
+    """Return the trade-off curve of a pair of laws of shuffled reports, given as counts of reports in categories.
 
     Its outcomes are listed if they are few, and otherwise a contour integral gives the curve.
     """

@@ -187,7 +187,7 @@ class LevelledCurve:
 
     @cached_property
     def _first(self) -> FloatArray:
-        """Point at the false positive rate 0, as a column of rows; its slope is steeper than any."""
+        """Point of the curve at the false positive rate 0, as a column of rows; its slope is taken as infinite."""
         singular = self._curve.singular_power
         return _edge(0.0, 0.0, 1.0, 1.0, _rest(singular), singular, np.inf)
 

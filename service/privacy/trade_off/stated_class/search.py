@@ -53,7 +53,7 @@ class AbstractGoal(ABC):
 
     @abstractmethod
     def side(self, point: BoundaryPoint) -> float:
-        """Return a number that falls with the rate of a boundary point, positive below the rate of the best value."""
+        """Return a number that falls with the rate of a boundary point, positive below the rate of the maximum."""
 
     @abstractmethod
     def lower(self, point: BoundaryPoint) -> arb:
@@ -149,7 +149,10 @@ class Search:
         self.last = ""
 
     def run(self, start: float) -> tuple[arb, arb]:
-        """Return a lower and an upper bound of the largest value, from a first guess of the logit of its rate."""
+        """Return a lower and an upper bound of the largest value of the goal on the boundary.
+
+        `start` is a first guess of the logit of its rate.
+        """
         x, step, way, widths = start, FIRST_STEP, 0, [math.inf]
         if self._ends_at_kink():
             return self._bounds()
@@ -179,7 +182,7 @@ class Search:
         return self._bounds()
 
     def _ends_at_kink(self) -> bool:
-        """Take the known kink of the boundary, and return whether the largest value is there."""
+        """Evaluate the goal at the known kink of the boundary, and return whether its largest value is there."""
         kink = self.frontier.kink
         if kink is None:
             return False
@@ -212,7 +215,7 @@ class Search:
         return min(x + step, FARTHEST) if self.right is None else max(x - step, -FARTHEST)
 
     def _inside(self, way: int, sides: tuple[Side, Side]) -> float:
-        """Return the next x between the nearest points.
+        """Return the next logit of a rate to evaluate, between the nearest evaluated points.
 
         `sides` are the nearest points on both sides. The result is an estimate (`way`: by a secant, by tangents, or the
         middle), or a point next to the estimate on its other side.

@@ -404,7 +404,8 @@ class DeformedRun:
     def _grids(self, need: float, tilt: float, fineness: float = 1.0) -> Grids | None:
         """Return the grids of majorants of all kinds of steps; None where they would be too large.
 
-        `need`, `tilt` and `fineness` are those of `MajorantGrid`.
+        The grids should omit a mass of at most e^-need for exponents up to `tilt`, and `fineness` divides the distance
+        of the nodes.
 
         A grid has the nodes of the trapezoid sums that bound the moment-generating function of one kind of step.
         """
