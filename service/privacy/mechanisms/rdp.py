@@ -63,7 +63,7 @@ class Rdp(StatedDivergences):
 
     @property
     def _finite(self) -> list[tuple[float, float]]:
-        """Orders with finite bounds, and these bounds."""
+        """Pairs (order, bound in nats) of all orders with a finite bound of the Renyi divergence."""
         return [pair for pair in zip(self.orders, self.epsilons, strict=True) if math.isfinite(pair[1])]
 
     @override
@@ -130,7 +130,10 @@ class Rdp(StatedDivergences):
         return [exact[bisect_left(stated, order)] for order in orders]
 
     def _with(self, orders: tuple[float, ...], bounds: Sequence[Fraction | float]) -> Rdp | None:
-        """Return the step with other orders and their bounds, rounded up; None beyond the domain or without a bound."""
+        """Return the step with other orders and bounds (nats, rounded up), or None beyond the domain.
+
+        The result is None without a finite bound, too.
+        """
         totals = tuple(rounded(bound, 1) if isinstance(bound, Fraction) else math.inf for bound in bounds)
         if math.isinf(totals[0]) or any(total not in DIVERGENCE for total in totals):
             return None

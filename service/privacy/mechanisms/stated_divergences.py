@@ -89,7 +89,7 @@ class StatedDivergences(AbstractStep):
 
     @abstractmethod
     def widened(self, bound: float) -> StatedDivergences:
-        """Return a class that contains this class, whose bounds (rho, or those of all orders) are at least `bound`."""
+        """Return a class that contains this class, with bounds (rho, or all orders, nats) of at least `bound`."""
 
     @abstractmethod
     @override
@@ -119,7 +119,7 @@ class StatedDivergences(AbstractStep):
 
     @override
     def rounded(self, side: int) -> AbstractStep:
-        """Return a pair of laws with finitely many losses that dominates the class (side 1)."""
+        """Return a dominating pair of laws with finitely many losses for `side` 1, and the class itself for -1."""
         return self if side < 0 else _dominating(self)
 
     @override
@@ -134,7 +134,10 @@ class StatedDivergences(AbstractStep):
         return Attained(Gdp(mu=0.0), BRACKET, choices=self._attacks) if self.region() is not None else None
 
     def _attacks(self, count: int) -> tuple[Steps, ...]:
-        """Return runs of `count` equal members that compose exactly: randomised responses, and Gaussian noise."""
+        """Return runs of `count` equal members of the class that compose exactly.
+
+        One run has randomised responses, and one has Gaussian noise. The runs are lower bounds of the worst case.
+        """
         mu = min(self.gaussian_mu * self.records * (1 - 2.0**-50), MU.high)
         runs: list[Steps] = [((PureDp(epsilon=_response(self)), count),)]
         if mu > 0:
@@ -182,7 +185,7 @@ def _dominating(step: StatedDivergences) -> AbstractStep:
 
 @lru_cache(maxsize=64)
 def _implied(step: StatedDivergences) -> ApproximateDp:
-    """Return the guarantee of (eps, delta)-DP for one delta, which every member of a class has."""
+    """Return a guarantee of (eps, delta)-DP, for one delta, that every member of a class has."""
     curve = class_curve(step)
     delta = min(max(curve.singular_power.upper, curve.reversed().singular_power.upper) + IMPLIED_DELTA, 1.0)
     epsilon = max(each.epsilon(delta).upper for each in (curve, curve.reversed()))
@@ -212,7 +215,10 @@ def class_curve(step: StatedDivergences) -> AbstractTradeOff:
 
 @lru_cache(maxsize=64)
 def _response(step: StatedDivergences) -> float:
-    """Return the epsilon of the randomised response on the boundary, rounded down: ln((1 - q)/q) with p + q = 1."""
+    """Return the largest epsilon (nats, rounded down) of a binary randomised response in the class.
+
+    The response has the rate q and the power p = 1 - q on the boundary of the class, so that epsilon = ln((1 - q)/q).
+    """
     from flint import arb, ctx
 
     from service.privacy.numerics.balls import doubles

@@ -58,7 +58,7 @@ class AbstractThreatModel(ABC):
     ) -> TradeOffPair:
         """Return the trade-off curves of a mechanism against this attacker, in both directions.
 
-        The arguments are those of the method `plan`.
+        `method` is the name of an engine or auto, and `options` are those of the engines.
         """
         return self.plan(mechanism, method, options).curves
 

@@ -76,7 +76,7 @@ class ExponentialRunTradeOff(AbstractSelfInverse):
     @property
     @override
     def largest_log_ratio(self) -> Enclosure:
-        """Largest loss of the run: the sum of the epsilons, attained if every step has the largest loss."""
+        """Largest loss of the run in nats: the sum of the epsilons, attained if every step has its largest loss."""
         slack = 2 * UNIT_ROUNDOFF
         return Enclosure(self._largest * (1 - slack), self._largest * (1 + slack), Evidence.CERTIFIED)
 

@@ -61,7 +61,8 @@ A_STEP, A_ROW = 300.0, 0.1
 class NodeValues:
     """Bounds of a profile delta(x) at the nodes x_i = i h for i = first ... n; the profile is 0 beyond.
 
-    h is the spacing of the grid. `profile` bounds delta, and `complement` bounds 1 - delta, shape (nodes,) each.
+    h is the spacing of the grid in nats. `profile` bounds delta, and `complement` bounds 1 - delta, shape (nodes,)
+    each.
     """
 
     profile: FloatArray
@@ -77,7 +78,7 @@ class NodeValues:
 @final
 @dataclass(frozen=True, slots=True)
 class Side:
-    """Direction of the bounds of profiles on a grid of losses with this spacing.
+    """Direction of the bounds of profiles on a grid of losses with this spacing (nats).
 
     `sign` is 1 for upper bounds of delta and lower bounds of 1 - delta, and -1 for lower bounds of delta and upper
     bounds of 1 - delta.

@@ -65,8 +65,8 @@ class DifferentResponses(AbstractExactSum):
     def _low(self, alpha: FloatArray) -> FloatArray:
         """Return bounds of ln power, ln type II error and the log slope c at the rates `alpha`, shape (6, n).
 
-        The six rows are the lower and the upper bound of each number. The slope of the power is e^c. `alpha` has the
-        shape (n,) and is at most 1/2.
+        The six rows are the lower and the upper bound of each number. The slope of the power is e^c. `alpha` are false
+        positive rates of at most 1/2, shape (n,).
         """
         log_alpha = np.log(alpha)
         left, right = self._bracket(log_alpha, 0)
@@ -127,7 +127,7 @@ class DifferentResponses(AbstractExactSum):
         return np.vstack((rows, np.clip(left - nudge, -most, most), np.clip(right + nudge, -most, most)))
 
     def _bracket(self, log_target: FloatArray, hypothesis: int) -> tuple[FloatArray, FloatArray]:
-        """Return thresholds proved to be left and right of where P(loss > c) decreases to e^log_target.
+        """Return thresholds of the loss (nats) proved to be left and right of where P(loss > c) falls to e^log_target.
 
         All arrays have the shape (n,). `hypothesis` is 0 for probabilities under H0 and 1 for H1.
         """
@@ -160,7 +160,7 @@ class DifferentResponses(AbstractExactSum):
         return LogBounds(lower, np.where(epsilon >= self._largest.upper, -np.inf, upper))
 
     def _log_delta(self, epsilon: FloatArray, side: int) -> FloatArray:
-        """Return a bound of ln delta(eps) at eps >= 0, in the shape of `epsilon`: lower (`side` -1) or upper (1).
+        """Return a lower (`side` -1) or upper (1) bound of ln delta(eps) at eps >= 0 (nats), in the shape of `epsilon`.
 
         delta(eps) is P1(loss > eps) - e^eps P0(loss > eps) if both terms differ enough, and a sum without differences
         otherwise.

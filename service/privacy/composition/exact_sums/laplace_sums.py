@@ -160,7 +160,10 @@ class LaplaceSums:
 
     @cached_property
     def _centred(self) -> FloatArray:
-        """Exponents e (m - N/2) for m = 0..N, shape (N + 1,), for N steps of loss e."""
+        """Exponents e (m - N/2) for m = 0..N, shape (N + 1,), for N steps of loss e.
+
+        The losses are in nats.
+        """
         return self.loss * (np.arange(self.steps + 1.0) - 0.5 * self.steps)
 
     @cached_property

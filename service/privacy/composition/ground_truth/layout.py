@@ -43,9 +43,9 @@ class PartPlan:
 class ContourPlan:
     """Contour Re z = tilt (add direction) with nodes z_k = tilt + i k step, 0 <= k < length.
 
-    `bits` is the precision. The other fields are the data of the error bounds: tilts for the aliases of the trapezoid
-    sum, heights for its truncation, and nodes of the moments of each kind of step. `step` is the distance of the nodes,
-    `bits` the binary precision of the arithmetic, and `parts` has these nodes of moments.
+    `step` is the distance of the nodes, and `bits` the precision. The other fields are the data of the error bounds:
+    tilts for the aliases of the trapezoid sum, heights for its truncation, and `parts`, the nodes of the moments of
+    each kind of step.
     """
 
     tilt: float
@@ -81,7 +81,7 @@ class ContourGuide:
         return value, variance
 
     def log_majorant(self, tilt: float, height: float) -> float:
-        """Return an estimate, which is not proved, of ln of the largest |e^{K(tilt + it) - K(tilt)}| with t >= height.
+        """Return an estimate, without proof, of ln of the largest |e^{K(tilt + it) - K(tilt)}| with t >= height.
 
         K is the log-moment function of the run.
         """
@@ -89,7 +89,7 @@ class ContourGuide:
         return total + sum(part.count * min(part.log_majorant(tilt, height)[0], 0.0) for part in self.parts)
 
     def best_tilt(self, threshold: float, need: float) -> float:
-        """Return the tilt of the table with the least expensive contour for the loss S near a threshold.
+        """Return the tilt of the table with the least expensive contour for the loss S near a threshold (nats).
 
         The tilt is at the saddle point of the threshold, or nearer to the center of the law. Errors are `need` nats
         below e^{K(s) - s threshold} at the saddle point s, with the log-moment function K of the run.
@@ -114,7 +114,7 @@ class ContourGuide:
         return float(self.cumulants(np.array([tilt]))[0][0]) - tilt * threshold
 
     def chernoff_threshold(self, log_tail: float, *, upper: bool, reflected: bool) -> float:
-        """Return the threshold c at which Chernoff's bound of P0(S > c), or of P0(S <= c), is e^{log_tail}.
+        """Return the threshold c (nats) at which Chernoff's bound of P0(S > c), or of P0(S <= c), is e^{log_tail}.
 
         S is the loss of the run. `upper` selects P0(S > c), and `reflected` the remove direction.
         """

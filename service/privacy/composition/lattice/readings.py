@@ -135,9 +135,10 @@ LEAST_PROFILE = -690.0
 
 
 def read_lattice_profile(pair: LatticePair, epsilon: FloatArray) -> Readings:
-    """Compute bounds of ln of the privacy profile at finite epsilons, from both laws `pair` of a run on a lattice.
+    """Compute bounds of ln of the privacy profile at finite epsilons (nats), from both laws `pair` of a run.
 
-    The result has the shape of `epsilon`. Outside the thresholds of the laws the bounds are 0 and 1, as logarithms.
+    The laws are those on a lattice of losses. The result has the shape of `epsilon`. Outside the thresholds of the laws
+    the bounds are 0 and 1, as logarithms.
     """
     with np.errstate(all="ignore"):
         if pair.theta > 1:

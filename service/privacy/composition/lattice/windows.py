@@ -76,7 +76,7 @@ class CountedLaw:
     def log_moment(self, tilt: float, step: float) -> tuple[float, float, float]:
         """Return K(tilt) = ln E0 e^{tilt S} of the loss S of all these steps, with K' and K'' (one number each).
 
-        The H1-mass where H0 has none (`infinite`) is left out. `step` is the spacing of the lattice.
+        The H1-mass where H0 has none (`infinite`) is left out. `step` is the spacing of the lattice in nats.
         """
         losses, weights, top = self._tilted(tilt, step)
         total = float(weights.sum())

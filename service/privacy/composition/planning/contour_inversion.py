@@ -130,7 +130,10 @@ def _on_contours(
 
 
 def few_of_two_steps(steps: Steps, lattices: TradeOffPair) -> TradeOffPair:
-    """Return the curves of a run by lattices, and by a closed form for few numbers of two steps."""
+    """Return the curves of a run: few numbers of a two-step run in closed form, and the others by lattices.
+
+    `lattices` are the curves from lattices, returned unchanged for runs that are not two such `steps`.
+    """
     direct = two_steps_pair(steps) if is_two_steps(steps) else None
     if direct is None:
         return lattices

@@ -136,10 +136,10 @@ LONG_BALLS: Final = 10.0
 
 
 def mixture_of_shifts(losses: int, count: int, loss: float) -> CostModel:
-    """Return the cost of one step, or of `count` Laplace steps, beside steps of two losses each (+-epsilon).
+    """Return the cost of one step, or of `count` Laplace steps, beside steps with the losses +-epsilon.
 
-    `loss` is the largest loss of a Laplace step, and `losses` the number of sums of the +-epsilon. The curve is
-    evaluated at two thresholds for each of these sums.
+    Costs are in microseconds of CPU time. `loss` is the largest loss (nats) of a Laplace step, and `losses` the number
+    of sums of the +-epsilon. The curve is evaluated at two thresholds for each of these sums.
     """
     profile = 200.0 + 4 * losses
     if count > 1:
@@ -149,10 +149,10 @@ def mixture_of_shifts(losses: int, count: int, loss: float) -> CostModel:
 
 
 def response_sums(run: Responses) -> CostModel:
-    """Return the cost of exact sums of randomised responses, the (epsilon, delta)-DP steps of `run`.
+    """Return the cost of exact sums of the losses of (epsilon, delta)-DP steps, the randomised responses of `run`.
 
-    Equal steps need sums over about ten standard deviations of the number of true answers. Different steps need a
-    search in a list of losses.
+    Costs are in microseconds of CPU time. Equal steps need sums over about ten standard deviations of the number of
+    true answers. Different steps need a search in a list of losses.
     """
     if len(run.answers) > 1:
         losses = max(losses_of(half) for half in halves(run.answers))
@@ -162,9 +162,10 @@ def response_sums(run: Responses) -> CostModel:
 
 
 def laplace_sums(steps: int, loss: float) -> CostModel:
-    """Return the cost of exact sums for `steps` Laplace steps with the largest loss `loss` each.
+    """Return the cost of exact sums for `steps` Laplace steps with the largest loss `loss` (nats) each.
 
-    The coefficients of splines are computed once, then some hundred multiples of them for each point.
+    Costs are in microseconds of CPU time. The coefficients of splines are computed once, then some hundred multiples of
+    them for each point.
     """
     uniforms = uniforms_kept(steps, loss)
     build = 2_000 + 10 * steps + steps * uniforms**2 // 150
@@ -174,8 +175,8 @@ def laplace_sums(steps: int, loss: float) -> CostModel:
 def contour(parts: tuple[Counted, ...], roundings: int, *, beside_lattices: bool) -> CostModel:
     """Return the cost of contour inversion for the parts (step description, count) of a run.
 
-    `roundings` is 2 if the parameters, rounded down and up to doubles, are evaluated separately, else 1.
-    `beside_lattices` is whether lattices supplement the contours.
+    Costs are in microseconds of CPU time. `roundings` is 2 if the parameters, rounded down and up to doubles, are
+    evaluated separately, else 1. `beside_lattices` is whether lattices supplement the contours.
     """
     shape, hits = shape_of(parts)
     steps = sum(count for _, count in parts)
@@ -195,13 +196,17 @@ def contour(parts: tuple[Counted, ...], roundings: int, *, beside_lattices: bool
 def smoothed(different: int) -> CostModel:
     """Return the cost of `different` kinds of randomised responses beside a little Gaussian noise.
 
-    Contours have some 100,000 nodes.
+    The run is computed by contour inversion, and costs are in microseconds of CPU time. Contours have some 100,000
+    nodes.
     """
     return CostModel(10_000, 80_000 + 3_000 * different, 300, one_curve=True)
 
 
 def listed(losses: int) -> CostModel:
-    """Return the cost of steps with `losses` different losses, off a lattice, beside a little Gaussian noise."""
+    """Return the cost of steps with `losses` different losses, off a lattice, beside a little Gaussian noise.
+
+    The run is computed by contour inversion, and costs are in microseconds of CPU time.
+    """
     return CostModel(10_000, 50_000 + 50 * losses, 300, one_curve=True)
 
 

@@ -66,7 +66,10 @@ def _ground_truth(steps: Steps, options: EngineOptions) -> TradeOffPair:
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """Engine of the registry: a function that builds trade-off curves, and a function that estimates the cost."""
+    """Engine of the registry: `build` makes the trade-off curves of steps, and `cost` estimates their cost.
+
+    Costs are in microseconds of CPU time.
+    """
 
     build: Build
     cost: Callable[[Steps, EngineOptions], CostModel]
@@ -101,7 +104,7 @@ def _alone(method: str, steps: Steps, options: EngineOptions) -> TradeOffPair:
 
 
 def lattices(steps: Steps, options: EngineOptions) -> Plan:
-    """Return the plan of the lattice engine (method `discretised`), which serves any steps."""
+    """Return the plan (engine, curves and cost) of lattices (method `discretised`), which serve any steps."""
     return Plan("discretised", cost.lattices(steps, options), partial(discretised, steps, options))
 
 

@@ -175,10 +175,10 @@ class AtomsOnContour(SummandOnContour):
         return self._origin
 
     def log_majorants(self, heights: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return zeros `(whole, single)`: no bound of |M(theta + it')/M(theta)| over all t' >= t is below 1.
+        """Return zeros `(whole, single)`: the trivial bounds ln |M(theta + it')/M(theta)| <= 0 of all steps and of one.
 
-        M is the transform of a step with listed losses, which is almost periodic. Both arrays have the shape of
-        `heights`. theta is the tilt of the contour.
+        M is the transform of a step with listed losses. It is almost periodic in t', so no smaller bound is known. Both
+        arrays have the shape of `heights`. theta is the tilt of the contour.
         """
         return np.zeros_like(heights), np.zeros_like(heights)
 

@@ -58,7 +58,7 @@ class ChiSquareSteps(Summand):
 
     @cached_property
     def law(self) -> ChiSquareStep:
-        """Law of one step, with parameters that are rounded to doubles."""
+        """Law of one step in doubles: the test statistic and its likelihood ratio, with rounded parameters."""
         return ChiSquareStep.of(self)
 
     @property
@@ -205,7 +205,8 @@ class ChiSquareGrid(TrapezoidNodes):
     def build(law: ChiSquareStep, low: float, high: float, step: float) -> ChiSquareGrid:
         """Return nodes for s from about `high` down to about `low`, both included.
 
-        The statistic at a node is T = l ln(1 + e^s). `step` is the distance of the nodes, a multiple of 2^-20.
+        The statistic at a node is T = l ln(1 + e^s), with its standard deviation l. `step` is the distance of the
+        nodes, a multiple of 2^-20.
         """
         first = math.floor((law.center - high) / step)
         kept = math.ceil((law.center - low) / step) - first + 1

@@ -310,7 +310,7 @@ class PanelBounds:
         self._log_factor = np.log(64 / 15 * b / 4) - 0.5 * (left + scale) - np.log1p(-(self._ratio**-2))
 
     def log_error(self, tilts: FloatArray, heights: FloatArray, nodes: int) -> FloatArray:
-        """Return ln of the bound for M(s + it) with `nodes` nodes on each panel, shape (S, T, parts).
+        """Return ln of a bound of the quadrature error of M(s + it) for `nodes` nodes on a panel, shape (S, T, parts).
 
         M is the transform of one step. The tilts s have the shape (S,) and the heights t the shape (S, T). A part is a
         number of equal steps of a run. S is the number of tilts, and T that of heights.

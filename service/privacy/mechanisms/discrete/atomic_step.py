@@ -46,7 +46,7 @@ class AtomicStep(ResolvedStep):
     @property
     @abstractmethod
     def theorem(self) -> str:
-        """Source of the pair, as in answers."""
+        """Source of the step's pair of laws, as answers name it."""
 
     @property
     @final

@@ -155,7 +155,7 @@ class AttacksOnShuffled(ShuffledStep):
 
     @property
     def best(self) -> AbstractStep:
-        """Step of the data set whose loss has the largest variance, for compositions."""
+        """Step of the data set whose privacy loss has the largest variance, which serves as attack in compositions."""
         # Steers only: each choice gives valid bounds.
         if self.options == 2 or (self.options is None and self.epsilon < CROSSING):
             return HeldOnes(reports=self.reports, epsilon=self.epsilon, others=0, exchanged=False)

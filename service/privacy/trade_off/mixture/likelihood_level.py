@@ -92,7 +92,7 @@ class LevelledCurve:
             self._turn = float(slope.lower[0] if np.isfinite(slope.lower[0]) else slope.upper[0])
 
     def at(self, c: FloatArray, nodes: SearchStarts) -> Level:
-        """Return the points of slope -e^c for finite log-likelihood ratios c of shape (n,).
+        """Return the points of slope -e^c for finite log-likelihood ratios c (nats), shape (n,).
 
         Searches for these points start at the points in `nodes`.
         """

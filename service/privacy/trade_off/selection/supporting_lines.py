@@ -47,7 +47,7 @@ class Lines:
 
     @property
     def corners(self) -> FloatArray:
-        """Rates at which successive lines meet, falling, shape (m - 1,)."""
+        """False positive rates at which successive lines meet, falling, shape (m - 1,)."""
         return -np.diff(self.deltas) / np.diff(self.slopes)
 
     def interpolated(self, epsilons: FloatArray) -> FloatArray:
@@ -171,7 +171,7 @@ class BetweenLines(AbstractTradeOff):
 
 
 def _after(epsilons: FloatArray, at: IndexArray) -> FloatArray:
-    """Return the epsilon of the line after each index, infinity after the last line."""
+    """Return the epsilon (nats) of the line after each index in `at`, infinity after the last line."""
     return np.append(epsilons, np.inf)[at + 1]
 
 

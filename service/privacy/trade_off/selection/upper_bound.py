@@ -80,7 +80,7 @@ class SelectionBound:
         self._thresholds, self._deltas = trial.profile
 
     def lines(self) -> tuple[FloatArray, FloatArray]:
-        """Return epsilons >= 0 that rise from 0, and upper bounds of delta there, each of shape (m,).
+        """Return epsilons >= 0 (nats) that rise from 0, and upper bounds of delta there, each of shape (m,).
 
         Most epsilons are where delta is neither tiny nor near 1.
         """
@@ -97,14 +97,14 @@ class SelectionBound:
         return epsilons, self.deltas(epsilons)
 
     def deltas(self, epsilons: FloatArray) -> FloatArray:
-        """Return upper bounds of delta at epsilons >= 0, shape (m,)."""
+        """Return upper bounds of the privacy profile of the best of K runs at epsilons >= 0 (nats), shape (m,)."""
         logs = np.where(np.isfinite(self._log_slopes), self._log_slopes, 1e300)
         moved = epsilons[:, None] - logs[None, :]
         total = self._profile_above(moved) @ self._rises
         return np.minimum(total * (1 + 1e-10), 1.0)
 
     def _profile_above(self, c: FloatArray) -> FloatArray:
-        """Return the chords of delta over e^c, which are at least delta, at thresholds `c` of any shape."""
+        """Return upper bounds of delta of one run at thresholds `c` (nats) of any shape, by chords over e^c."""
         known, delta = self._thresholds, self._deltas
         right = np.searchsorted(known, c)
         low = np.maximum(right - 1, 0)
@@ -182,7 +182,7 @@ def _vertices(nodes: Nodes, counts: TrialCounts) -> tuple[FloatArray, FloatArray
 
 
 def _merged(nodes: FloatArray, inner: FloatArray) -> FloatArray:
-    """Return the sequence nodes[0], inner[0], nodes[1], inner[1], ..., nodes[-1]."""
+    """Return the sequence nodes[0], inner[0], nodes[1], inner[1], ..., nodes[-1], which alternates both arrays."""
     merged = np.empty(len(nodes) + len(inner))
     merged[::2], merged[1::2] = nodes, inner
     return merged

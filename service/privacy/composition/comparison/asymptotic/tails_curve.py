@@ -283,7 +283,7 @@ class ApproximateTradeOff(AbstractTradeOff):
     def _last_epsilon(self, delta: FloatArray) -> float:
         """Return the epsilon at which P(S > epsilon) under H1, an upper bound of delta(epsilon), decreases to delta.
 
-        S is the loss in this direction. The result is at least 0.
+        S is the loss in this direction. The result is in nats and at least 0.
         """
         absent, present = self._hypotheses
         if self._reflected:

@@ -201,7 +201,7 @@ class MonteCarloTradeOff(AbstractTradeOff):
         """Return an upper bound of the power at each false positive rate alpha, in its shape.
 
         It is the smaller of delta(c) + e^c alpha, with a threshold c from the H0 draws, and e^L alpha with the largest
-        loss L. `most_profile` gives upper bounds of delta(c).
+        loss L of the run (nats). `most_profile` gives upper bounds of delta(c).
         """
         samples = self._draws.samples
         rank = np.clip(np.rint(alpha * samples).astype(np.int64), 1, samples)
