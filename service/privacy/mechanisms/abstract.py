@@ -542,6 +542,19 @@ class AbstractStep(AbstractMechanism):
         return pair.add is pair.remove
 
     @property
+    def has_listed_losses(self) -> bool:
+        """Whether `atomic_law` lists the losses."""
+        return self.atomic_law() is not None
+
+    @property
+    def law_work(self) -> float:
+        """Approximate microseconds that the law of losses, or the attacks of the lower bound, cost.
+
+        A plan does not ask for laws that cost more than it may itself.
+        """
+        return 0.0
+
+    @property
     def is_tabulated(self) -> bool:
         """Whether `atomic_law` evaluates a table, which is too expensive for a plan."""
         return False

@@ -65,6 +65,11 @@ class BracketedStep(ResolvedStep):
     above: AbstractStep
     bracket: str | None = None
 
+    @property
+    @override
+    def law_work(self) -> float:
+        return max(step.law_work for step in (self.above, *(step for step, _ in self.below)))
+
     @override
     def curves(self) -> TradeOffPair:
         """Return the trade-off curves of `above` (upper bounds) and of the first step of `below` (lower bounds).

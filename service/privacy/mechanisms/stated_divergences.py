@@ -45,6 +45,8 @@ IMPLIED_DELTA: Final = 1e-12
 """delta of the guarantee (eps, delta) that stands for a class without a polygon in compositions."""
 WIDER: Final = (1e-30, 1e-25, 1e-20, 1e-15, 1e-12, 1e-9)
 """Bounds in nats. A class without a polygon is widened until each of its bounds is at least one of these numbers."""
+WORK_OF_A_GUARANTEE: Final = 30_000.0
+"""Microseconds of the guarantee (eps, delta) of a class."""
 MOST_RECORDS: Final = 1024
 """Largest number of records of a chain, whose members are evaluated one by one."""
 
@@ -64,6 +66,12 @@ class StatedDivergences(AbstractStep):
     type_premises = (PARAMETERS_ARE_PROVED,)
     type_hazards = (STATED_DIVERGENCES_ALONE,)
     records: int = resolved(1)
+
+    @property
+    @override
+    def law_work(self) -> float:
+        # Composed classes of one direction need a guarantee (eps, delta) of their curve.
+        return WORK_OF_A_GUARANTEE if self.is_forward_only else 0.0
 
     @abstractmethod
     def region(self) -> AbstractRegion | None:

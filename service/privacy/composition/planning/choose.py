@@ -24,7 +24,7 @@ from service.privacy.composition.planning.brackets import (
     sentence,
     sides,
 )
-from service.privacy.composition.planning.cost import TABLES
+from service.privacy.composition.planning.cost import MOST_LAW_WORK, TABLES, expensive_laws, law_work
 from service.privacy.composition.planning.cost_model import summed
 from service.privacy.composition.planning.options import DEFAULT_OPTIONS, EngineOptions
 from service.privacy.composition.planning.parts import contour_parts
@@ -182,6 +182,27 @@ def pair(
 def _composition(steps: Steps, kind: str, method: str, options: EngineOptions) -> Plan:
     if method in ALONE and is_single(steps) and type(steps[0][0]) in closed_forms.PLAIN:
         return closed_forms.one_step(steps[0][0])
+    if law_work(steps) > MOST_LAW_WORK:
+        return _planned_later(steps, kind, method, options)
+    return _planned_now(steps, kind, method, options)
+
+
+def _planned_later(steps: Steps, kind: str, method: str, options: EngineOptions) -> Plan:
+    """Plan a run whose laws cost too much for a plan: the engine is chosen when curves are first needed.
+
+    Plans are made in the thread that serves all clients, and curves in a worker.
+    """
+    engine = closed_forms.CLOSED_FORM if is_single(steps) else "discretised"
+    known = closed_forms.one_step(steps[0][0]) if is_single(steps) else engines.lattices(steps, options)
+    build = partial(_built_later, steps, kind, method, options)
+    return Plan(engine if method == "auto" else method, summed([expensive_laws(steps), known.cost]), build)
+
+
+def _built_later(steps: Steps, kind: str, method: str, options: EngineOptions) -> TradeOffPair:
+    return _planned_now(steps, kind, method, options).curves
+
+
+def _planned_now(steps: Steps, kind: str, method: str, options: EngineOptions) -> Plan:
     if any(step.sides() is not None for step, _ in steps):
         return _between(steps, kind, method, options)
     if is_bracket(steps):

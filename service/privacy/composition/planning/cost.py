@@ -35,6 +35,10 @@ ATOMS: Final = CostModel(2_000, 250, 5, one_curve=True, search_mu=12_000, limits
 """One step with listed losses. Making the list takes up to 40 ms for steps with many losses."""
 SAMPLED_STEP: Final = CostModel(100, 600, 10)
 MIXTURE_STEP: Final = CostModel(1_000, 8_000, 40)
+MOST_LAW_WORK: Final = 3_000.0
+"""Microseconds that the laws of a run's steps may cost for a plan to ask for them."""
+READS_OF_A_LAW: Final = 6
+"""About how often a plan and its engine evaluate the law of a step."""
 STATED_CLASS: Final = CostModel(200, 3_000, 500)
 """One record of a class of mechanisms, whose points are computed in ball arithmetic."""
 SHUFFLED_STEP: Final = CostModel(2_000, 15_000, 4_000)
@@ -206,6 +210,16 @@ def listed(losses: int) -> CostModel:
     return CostModel(10_000, 50_000 + 50 * losses, 300, one_curve=True)
 
 
+def law_work(steps: Steps) -> float:
+    """Return about how many microseconds the laws of a run's different steps cost, each evaluated once."""
+    return math.fsum(step.law_work for step, _ in steps)
+
+
+def expensive_laws(steps: Steps) -> CostModel:
+    """Return the cost of the laws of a run that is planned when its curves are first needed."""
+    return CostModel(READS_OF_A_LAW * law_work(steps), 0, 0)
+
+
 def lattices(steps: Steps, options: EngineOptions) -> CostModel:
     """Return the cost, in microseconds of CPU time, of the lattice engine for any steps.
 
@@ -225,6 +239,8 @@ def _reveals_all(step: AbstractStep) -> bool:
 
     No Gaussian-DP mu is then searched for.
     """
+    if step.law_work > MOST_LAW_WORK:
+        return False
     match step.covered():
         case LaplacePart() as part:
             return part.sample_rate * part.loss > LARGEST_LOSS

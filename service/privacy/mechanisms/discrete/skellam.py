@@ -22,6 +22,8 @@ from service.privacy.trade_off.atomic_law import AtomicLaw
 
 BESSEL_ERROR: Final = 5e-13
 """Assumed relative error of scaled Bessel functions. 2.2e-13 was the largest found; a test repeats the search."""
+WORK_OF_A_VALUE: Final = 0.6
+"""Microseconds for each value of the noise."""
 DEEPEST: Final = 680.0
 """Nats: noise with a probability below e^-DEEPEST is left out."""
 
@@ -75,6 +77,11 @@ class SkellamStep(AtomicStep):
     type: ClassVar[str] = "skellam"
     variance: float
     shift: int
+
+    @property
+    @override
+    def law_work(self) -> float:
+        return WORK_OF_A_VALUE * (math.sqrt(2 * DEEPEST * self.variance) + self.shift)
 
     @override
     def atomic_law(self) -> AtomicLaw:
