@@ -46,7 +46,7 @@ class Refused(PrivacyBoundsError):
 
     @property
     def pointer(self) -> str:
-        """JSON pointer to the first invalid member. "": the whole request is invalid, or no member."""
+        """JSON pointer to the first invalid member; "" if the whole request is invalid, or if no member is named."""
         return self.problem.errors[0].pointer if self.problem.errors else ""
 
     @property

@@ -30,7 +30,7 @@ class Guide:
                 vars(self).update(before)
 
     def _outputs(self, excess: float) -> dict[Step, float]:
-        """Return, for each step, approximately the outcome whose loss is `excess` above the loss of the outcome 0."""
+        """Return, for each step, approximately the outcome whose loss is `excess` nats above that of the outcome 0."""
         size = {step: self._loss(step, 0.0) + excess for step in self.steps}
         return {s: minimise(lambda y, s=s: abs(self._loss(s, y) - size[s]), 0.0, 10 * self.widths[s], 30) for s in size}
 
@@ -81,7 +81,8 @@ class Guide:
     def strip(self, step: Step, part: int) -> float:
         """Return how far the path moves up for the error bound of the trapezoidal sum of a step.
 
-        The sum computes the transform of the step's loss, over a part of the outcomes (-1, 0 or 1, as in `log_moment`).
+        The sum computes the transform of the step's loss, over the rare part of the outcomes (`part` 1), the frequent
+        part (-1), or all (0).
         """
         strip = 9 * self.widths[step] if part else math.sqrt(2 * (self.nats + math.log(step.count)))
         return min(4.5 * math.pi * self.widths[step], strip)
@@ -89,7 +90,8 @@ class Guide:
     def window(self, step: Step, u: float, part: int) -> tuple[float, float]:
         """Return an interval of outcomes y beyond which the integrand for a part of a step is negligible.
 
-        The integral is the transform M(u) of the step's loss over this part.
+        The integral is the transform M(u) of the step's loss over this part: the rare outcomes (`part` 1), the frequent
+        ones (-1), or all (0).
         """
         strip = self.strip(step, part)
         nats = 2 * self.nats + math.log(step.count) - self.log_moment(step, u, part=part)
@@ -132,7 +134,7 @@ class Guide:
         """Return about ln of a bound of |M(theta + it)| e^{-(theta - 1) eps} for the transform M of the run's loss.
 
         If outcomes are divided by cuts (section 6 of the proof), M is the transform of the rare part. `scale` is the
-        distance by which paths are moved, in the unit of the method `eta`.
+        distance by which paths are moved, in the width of the cut, or in count^(-1/2) without cuts.
         """
         u, share = 1 - theta if self.flip else theta, -math.inf
         total = float(self.mu_squared) * (theta * (theta - 1) - t * t) / 2 - (theta - 1) * self._near
@@ -145,9 +147,10 @@ class Guide:
         return total + min(0.0, share)
 
     def threshold(self, nats: float) -> tuple[float, float]:
-        """Return the approximate threshold of the loss at the false positive rate e^-`nats`, and the loss's spread.
+        """Return the approximate threshold of the loss at the false positive rate e^-`nats`, and the loss's deviation.
 
-        The tail beyond the threshold is smaller than its exponential bound, by about the factor of a Gaussian.
+        The deviation is the standard deviation under the tilted law; both are in nats. The tail beyond the threshold is
+        smaller than its exponential bound, by about the factor of a Gaussian.
         """
         x = minimise_positive(lambda x: (self.log_bound(x) + nats) / x)
         above, at, below = (self.log_bound(scale * x) for scale in (1.01, 1, 0.99))
@@ -156,7 +159,7 @@ class Guide:
     def _end(self, scale: float) -> float:
         """Return the smallest height T on the contour beyond which all nodes are negligible.
 
-        `scale` is that of the method `eta`: the distance by which paths are moved.
+        `scale` is the distance by which paths are moved, in the width of the cut, or in count^(-1/2) without cuts.
         """
         end = self.h
         while self.log_bound(self.theta, end, scale) > math.log(end) + self._target and end < 1e5 * self.h:

@@ -25,7 +25,10 @@ MAX_LEASE_BYTES: Final = 512
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """Exclusive right to compute one result until the lease expires."""
+    """Exclusive right to compute one result until the lease expires.
+
+    `key` is its entry in Redis, and `value` the content of the entry, which names the holder.
+    """
 
     key: str
     value: bytes

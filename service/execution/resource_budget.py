@@ -36,7 +36,10 @@ class TransferDeadline:
         self.at = now + patience
 
     def advance(self, now: float, units: int) -> None:
-        """Extend the deadline after `units` were transferred at the time `now` of the event loop."""
+        """Extend the deadline by `units`/rate seconds, to at most `patience` seconds after `now`.
+
+        The time `now` is that of the event loop, in seconds, and `units` (such as bytes) were transferred.
+        """
         self.at = min(now + self._patience, max(self.at, now) + units / self._rate)
 
 

@@ -30,7 +30,7 @@ class SharedCache:
     expensive_timeout_seconds: float
 
     def timeout_seconds(self, cost: int) -> float:
-        """Return the timeout in seconds for one response of Redis to a computation of this cost."""
+        """Return the timeout in seconds for one response of Redis to a computation of this cost (microseconds)."""
         return min(self.expensive_timeout_seconds, cost / COST_UNITS_PER_SECOND)
 
     async def result_or_lease(self, name: str, digest: str, cost: int) -> bytes | Lease | None:

@@ -241,7 +241,7 @@ class WorkAccount:
         return int(self._limits.clock() // self._limits.window_seconds)
 
     def _renew(self) -> float:
-        """Set the window of time to that of the clock, and return the time of the clock."""
+        """Set the window of time to that of the clock, and return the time of the clock in seconds."""
         now = self._limits.clock()
         if not self._begin <= now < self._end:
             size = self._limits.window_seconds

@@ -79,7 +79,7 @@ class WorkerAdmission:
         return cost <= self._max_cost
 
     def ensure_within_budget(self, cost: int) -> None:
-        """Raise ComputeBudgetExceeded if `cost` is above `max_cost`, the largest cost of a computation."""
+        """Raise ComputeBudgetExceeded if `cost` is above `max_cost`, the limit in microseconds."""
         if not self.is_within_budget(cost):
             raise ComputeBudgetExceeded(cost, self._max_cost)
 

@@ -75,7 +75,10 @@ class ChartSource:
 
 
 def build_spec(source: ChartSource, response: Result, results: DependencyResults) -> Spec:
-    """Return one specification with all charts of a response. Several charts are stacked vertically (`vconcat`)."""
+    """Return one Vega-Lite specification with all charts of a response, stacked vertically (`vconcat`).
+
+    `results` has the answers of the further requests that the charts of `source` need.
+    """
     return finalize_spec(stack_charts(source.charts(response, results)), shown_digests(response, results))
 
 
@@ -85,7 +88,7 @@ def shown_digests(response: Result, results: DependencyResults) -> list[str]:
 
 
 def curves_charts(response: CurvesResponse, _: DependencyResults) -> list[Spec]:
-    """Return a chart of power against false positive rate, and a chart of the widths of the enclosures."""
+    """Return Vega-Lite charts of power against false positive rate, and of the widths of the enclosures."""
     return list(_curves(series_of(response), run_title(response.mechanism)))
 
 

@@ -44,7 +44,11 @@ def evaluate_nested(
 def evaluate_with_curves(
     request: BoundsRequest, places: Mapping[str, str], resolved: ResolvedRequest | None = None
 ) -> tuple[ResponseFields, TradeOffPair]:
-    """Return the fields of `evaluate_nested`, and the evaluated trade-off curves. Raises like `evaluate_nested`."""
+    """Return the fields of the response to a request for bounds, and the evaluated trade-off curves.
+
+    `places` has JSON pointers in the outer request by the pointers in `request`. `resolved` is the request with its
+    chosen engines, if known. Raises PrivacyComputationError with a pointer into the outer request.
+    """
     try:
         return read_bounds(request, resolved)
     except PrivacyComputationError as error:

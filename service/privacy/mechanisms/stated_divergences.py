@@ -115,7 +115,7 @@ class StatedDivergences(AbstractStep):
 
     @abstractmethod
     def resolved_for(self, neighbours: Neighbours) -> AbstractStep:
-        """Return the step for these neighbours."""
+        """Return the step whose stated bounds hold between these neighbouring data sets."""
 
     @override
     def rounded(self, side: int) -> AbstractStep:

@@ -87,7 +87,7 @@ class AtomsTradeOff(AbstractTradeOff):
 
     @cached_property
     def _relative(self) -> float:
-        """Relative error of every `_heights` and of every value of `_deltas`."""
+        """Bound of the relative error of the products A_k e^{L_k} in `_heights` and of the deltas in `_deltas`."""
         law = self.law
         size = float(np.abs(law.losses).max()) + float(np.abs(law.log_above[0]).max())
         return law.log_above[2] + 2 * law.position_error + running_sum_error(law.size) + 8 * UNIT_ROUNDOFF * (1 + size)

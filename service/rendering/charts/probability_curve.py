@@ -152,7 +152,10 @@ def line(x: Spec, y: Spec, encoding: Spec, name: str) -> Spec:
 
 
 def _unreachable_region(axes: Axes, series: Sequence[Series], x: Spec, y: Spec) -> list[Spec]:
-    """Return marks for the area above the largest upper bound of the worst case, which no attacker reaches."""
+    """Return Vega-Lite marks for the area above the worst case's upper bound, which no attacker reaches.
+
+    `x` and `y` are the encodings of both axes.
+    """
     proved = [each for each in series if each.worst and each.upper is not None]
     if not proved:
         return []
@@ -181,7 +184,10 @@ def _diagonal(axes: Axes, smallest: float, x: Spec, y: Spec) -> Spec:
 
 
 def _marks(axes: Axes, series: Sequence[Series], x: Spec, y: Spec) -> list[Spec]:
-    """Return marks with the power of the worst case at the false positive rates where attacks are usually compared."""
+    """Return Vega-Lite marks of the worst case's power at false positive rates at which attacks are often compared.
+
+    `x` and `y` are the encodings of both axes.
+    """
     found = [
         (rate, value, each)
         for each in series

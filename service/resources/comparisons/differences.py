@@ -140,7 +140,7 @@ def best_of(numbers: Sequence[ReadNumber], signs: Sequence[Sequence[Sign]]) -> t
 
 
 def _safe_log(number: ReadNumber) -> float:
-    """Return the logarithm of the safe bound of a number, to order numbers too small for doubles.
+    """Return the decimal logarithm of the safe bound of a number, to order numbers too small for doubles.
 
     The safe bound never states more privacy than there is.
     """

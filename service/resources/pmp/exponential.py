@@ -78,7 +78,11 @@ CLIPPED: Final = Assumption(
 
 
 class _Scaled(NamedTuple):
-    """Population of an exponential mechanism with the quantities that scale its logits."""
+    """Population of an exponential mechanism with its losses and the numbers that scale its logits.
+
+    `sensitivity` is that of the sum or mean of losses, and `records` the number of records over which losses are
+    averaged, or 1.
+    """
 
     losses: Losses
     population: Population

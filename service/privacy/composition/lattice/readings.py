@@ -209,7 +209,7 @@ def _profile_left(pair: LatticePair, epsilon: FloatArray) -> tuple[FloatArray, F
 
 
 def solve_lattice_profile(pair: LatticePair, log_delta: float) -> tuple[float, float]:
-    """Compute `(lower, upper)`, bounds of the smallest eps >= 0 with delta(eps) <= e^log_delta.
+    """Compute `(lower, upper)`, bounds of the smallest eps >= 0 (nats) with delta(eps) <= e^log_delta.
 
     `pair` has the upper and the lower law of the run. A bound is -inf or inf if it is not within the thresholds. The
     profile delta decreases. If its lower bound is above the given delta, eps is larger. If its upper bound is not above
@@ -222,7 +222,7 @@ def solve_lattice_profile(pair: LatticePair, log_delta: float) -> tuple[float, f
         return -math.inf, math.inf
 
     def are_proved(points: FloatArray) -> BoolArray:
-        """Return whether eps is above minus the points of the first row, and at most those of the second."""
+        """Return two rows: whether the root eps surely exceeds -x for x in row 0, and is at most x for x in row 1."""
         read, count = read_lattice_profile(pair, np.concatenate([-points[0], points[1]])), points.shape[1]
         above = read.lower[0, :count] > log_delta + rounding
         return np.stack([above, read.upper[0, count:] <= log_delta - rounding])

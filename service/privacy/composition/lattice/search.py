@@ -104,7 +104,7 @@ class LatticeSearch:
         return self._tilt_grids[digits]
 
     def epsilon_cap(self, delta: float) -> float:
-        """Return an upper bound of epsilon(delta) from a lattice of few cells; infinite without such a lattice."""
+        """Return an upper bound (nats) of epsilon(delta) from a lattice of few cells; infinite without one."""
         coarse = self._lattices.coarse(digits_for(delta))
         run = coarse.reflected() if coarse is not None and self._reflected else coarse
         return math.inf if run is None else run.epsilon_cap(delta)

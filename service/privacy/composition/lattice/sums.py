@@ -213,22 +213,22 @@ class LatticePair:
 
     @property
     def high_upper(self) -> _Side:
-        """Upper bounds of the sums over the upper law, at its thresholds."""
+        """Upper bounds of ln of the tail and profile sums over the upper law, at its thresholds."""
         return self._side(self.upper, 1)
 
     @property
     def low_upper(self) -> _Side:
-        """Lower bounds of the sums over the upper law, at its thresholds."""
+        """Lower bounds of ln of the tail and profile sums over the upper law, at its thresholds."""
         return self._side(self.upper, -1)
 
     @property
     def high_lower(self) -> _Side:
-        """Upper bounds of the sums over the lower law, at its thresholds."""
+        """Upper bounds of ln of the tail and profile sums over the lower law, at its thresholds."""
         return self._side(self.lower, 1)
 
     @property
     def low_lower(self) -> _Side:
-        """Lower bounds of the sums over the lower law, at its thresholds."""
+        """Lower bounds of ln of the tail and profile sums over the lower law, at its thresholds."""
         return self._side(self.lower, -1)
 
     def _side(self, lattice: ComposedLattice, sign: int) -> _Side:

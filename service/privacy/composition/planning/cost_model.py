@@ -153,12 +153,18 @@ class Ceiling:
         return self.directed is self.worst
 
     def readings(self, *, both: bool = False) -> ReadingCosts:
-        """Return the largest costs of single numbers of one direction, or with `both` of the worse direction."""
+        """Return the largest costs of single numbers of one direction, or with `both` of the worse direction.
+
+        Costs are in microseconds of CPU time.
+        """
         return self.worst if both else self.directed
 
 
 def summed(models: Sequence[CostModel]) -> CostModel:
-    """Return the cost model of numbers that need several curves: the sum of the costs in `models`."""
+    """Return the cost model of numbers that need several curves: the sum of the costs in `models`.
+
+    Costs are in microseconds of CPU time.
+    """
     return CostModel(
         math.fsum(model.build for model in models),
         math.fsum(model.evaluate for model in models),

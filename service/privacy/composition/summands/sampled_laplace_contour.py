@@ -230,9 +230,10 @@ class SampledLaplaceOnContour(SummandOnContour):
     def log_majorants(self, heights: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return upper bounds of ln |M(theta + it')/M(theta)| over all t' >= t, at each height t; and zeros.
 
-        The bound is that of the product of the transforms M of all steps. Both arrays have the shape of `heights`. Let
-        L and L' be independent copies of the loss of a step under the tilted law. Then 1 - |M(theta + it)/M(theta)|^2 =
-        E(1 - cos t(L - L')). This is >= 4 t^2 Var L/pi^2 while t times the range of L is at most pi.
+        The bound is that of the product of the transforms M of all steps. The zeros are the trivial bounds for one
+        step. Both arrays have the shape of `heights`. Let L and L' be independent copies of the loss of a step under
+        the tilted law. Then 1 - |M(theta + it)/M(theta)|^2 = E(1 - cos t(L - L')). This is >= 4 t^2 Var L/pi^2 while t
+        times the range of L is at most pi.
         """
         variance = (self._weights * self._centred**2).sum(axis=-1) * (1 - 1e-9)
         total = np.zeros_like(heights)

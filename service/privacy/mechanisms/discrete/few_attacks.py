@@ -62,7 +62,7 @@ class Attacks(ABC):
 
     @abstractmethod
     def tests(self) -> Tests:
-        """Return bounds of all tests that the attacker may choose from."""
+        """Return bounds of the false positive rate and the power of all tests that the attacker may choose from."""
 
     @final
     def corners(self) -> Corners:

@@ -83,7 +83,7 @@ class PathStep(ResolvedStep):
 
     @property
     def shift(self) -> Enclosure:
-        """Enclosure of eta between two doubles."""
+        """Enclosure between two doubles of the shift `eta`, in units of the scale of the noise."""
         return Enclosure(rounded(self.eta, -1), rounded(self.eta, 1), Evidence.EXACT)
 
     @final

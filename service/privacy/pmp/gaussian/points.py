@@ -41,7 +41,10 @@ class QueryPoints:
 
     @staticmethod
     def of(points: FloatArray, clip_radius: float | None, scale: float) -> QueryPoints:
-        """Return the points, shape (N, d). If `clip_radius` is not None, longer points are scaled to this norm."""
+        """Return the points, shape (N, d). If `clip_radius` is not None, longer points are scaled to this norm.
+
+        `scale` is the weight of a point in the released sum over the noise.
+        """
         if clip_radius is None:
             return QueryPoints(points, 0.0, scale)
         norms = _norms(points)

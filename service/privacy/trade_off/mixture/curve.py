@@ -249,7 +249,7 @@ class MixtureTradeOff(AbstractTradeOff):
 
 
 def _first_engine(curve: AbstractTradeOff) -> AbstractTradeOff:
-    """Return the part of `curve` that its first engine evaluates.
+    """Return the curve that the first engine behind `curve` evaluates.
 
     Second engines and lower bounds from parts are removed, because they are too expensive for a search.
     """

@@ -120,7 +120,7 @@ class SharedLevels:
     ) -> SharedLevels:
         """Return the search for points of a mixture of `curves`, which evaluates points of the parts at equal rates.
 
-        `sums` has the weights, `profile` and `mirrored` compute ln of the profile for both orders of the hypotheses.
+        `sums` has the weights, `profile` and `mirrored` compute ln delta for the hypotheses in order and swapped.
         """
         return SharedLevels(profile, mirrored, partial(_start_of_parts, curves, sums))
 
@@ -128,7 +128,7 @@ class SharedLevels:
     def of_profile(curve: AbstractTradeOff, profile: LogProfile, mirrored: LogProfile) -> SharedLevels:
         """Return the search for points of any `curve`, from its profile and its extreme slopes alone.
 
-        `profile` and `mirrored` compute ln of the profile for both orders of the hypotheses.
+        `profile` and `mirrored` compute ln delta for the hypotheses in order and swapped.
         """
         return SharedLevels(profile, mirrored, partial(_start_of_profile, curve))
 

@@ -122,7 +122,7 @@ class ShiftedMixture(AbstractTradeOff):
         return EnclosureArray.from_logs(np.minimum(lower, 0.0), np.minimum(upper, 0.0))
 
     def log_profile(self, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return bounds of the log profile.
+        """Return bounds of ln of the privacy profile.
 
         Parameters
         ----------
@@ -132,7 +132,7 @@ class ShiftedMixture(AbstractTradeOff):
         Returns
         -------
         (array, array)
-            Lower and upper bounds of ln delta(eps), shape (n,), from `rest` at both bounds of each threshold.
+            Lower and upper bounds of ln delta(eps), shape (n,), from the curve without the independent loss.
         """
         shifts = self.shifts
         thresholds = epsilon[:, None] - shifts.loss

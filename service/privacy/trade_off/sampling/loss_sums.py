@@ -130,11 +130,14 @@ class Sums:
         return _log_sum(self.upper_parts(epsilon), 1)
 
     def log_ends_at(self, epsilon: float) -> tuple[float, float]:
-        """Return (lower, upper) bounds of ln delta(`epsilon`), the profile of both steps, at one epsilon in nats."""
+        """Return (lower, upper) bounds of ln delta(`epsilon`), the profile of the two steps together, at one epsilon.
+
+        `epsilon` is in nats.
+        """
         return self.lower(epsilon), self.upper(epsilon)
 
     def profile(self, epsilon: FloatArray) -> EnclosureArray:
-        """Return enclosures of delta(`epsilon`), the privacy profile of both steps; epsilon in nats, shape (n,)."""
+        """Return enclosures of delta(`epsilon`), the profile of the two steps together; epsilon in nats, shape (n,)."""
         ends = np.minimum(np.array([self.log_ends_at(each) for each in epsilon.tolist()]), 0.0)
         return EnclosureArray.from_logs(ends[:, 0], ends[:, 1])
 

@@ -47,7 +47,7 @@ class BoundaryPoint:
         return self.power + self.gap - self.slope * self.rate
 
     def checked(self) -> BoundaryPoint:
-        """Return the point itself. Raises NumericalFailure if a number is not finite."""
+        """Return the point itself. Raises NumericalFailure if one of its numbers is not finite."""
         if all(each.is_finite() for each in (self.rate, self.power, self.power_rest, self.gap, self.slope)):
             return self
         raise NumericalFailure("a point of the boundary of a class of mechanisms is not finite")
@@ -80,7 +80,10 @@ class BoundaryPoint:
 
 
 class AbstractFrontier(ABC):
-    """Upper boundary T of a region of pairs (rate, power), an increasing concave function of the rate."""
+    """Upper boundary T of a region of pairs (rate, power), an increasing concave function of the rate.
+
+    A region holds the pairs that a class of mechanisms allows.
+    """
 
     bits: int
     """Precision of the balls."""
@@ -94,20 +97,20 @@ class AbstractFrontier(ABC):
 
     @property
     def kink(self) -> tuple[BoundaryPoint, BoundaryPoint] | None:
-        """Known kink of the boundary T, as points with a line of the slope left of it and right of it, or None."""
+        """Known kink of the boundary T, as two points with lines of the slope left of it and right of it, or None."""
         return None
 
     @property
     def cost(self) -> float:
-        """Approximate work of one point, in microseconds of CPU time."""
+        """Approximate work of evaluating one point of the boundary, in microseconds of CPU time."""
         return 400.0
 
 
 @final
 class ChainFrontier(AbstractFrontier):
-    """Boundary T(T(...T(q))) of a chain of several members of one region.
+    """Boundary T(T(...T(q))) of a chain of several pairs (rate, power) of one region.
 
-    In a chain the power of each member is the rate of the next one. A region holds the pairs (rate, power) that are
+    In a chain the power of each pair is the rate of the next one. A region holds the pairs (rate, power) that are
     allowed for one changed record, and a chain changes several records.
     """
 

@@ -66,7 +66,7 @@ class AbstractClassTradeOff(AbstractTradeOff):
     region : AbstractRegion
         Pairs with bounded divergences.
     records : int
-        Number k of records that differ: the curve is that of a chain T(T(...T(q))) of k members.
+        Number k of records that differ: the curve is that of a chain T(T(...T(q))) of k changes.
     """
 
     evidence = Evidence.PROVED
@@ -90,7 +90,7 @@ class AbstractClassTradeOff(AbstractTradeOff):
     @property
     @abstractmethod
     def _swapped(self) -> AbstractClassTradeOff:
-        """Curve of swapped hypotheses."""
+        """Curve of the class with swapped hypotheses, the inverse function of this curve."""
 
     @abstractmethod
     def _link(self) -> AbstractFrontier:
@@ -189,7 +189,10 @@ class AbstractClassTradeOff(AbstractTradeOff):
         return self._start(max(float(epsilon[index]), 0.0), index)
 
     def _start(self, epsilon: float, index: int) -> float:
-        """Return roughly the logit of the rate at which the Renyi bound of the order `index` has the slope e^eps."""
+        """Return about the logit of the rate at which the boundary by one order's Renyi bound has the slope e^eps.
+
+        The order has the index `index`, and `epsilon` is eps in nats.
+        """
         orders, bounds = self._starts
         order, bound = float(orders[index]), float(bounds[index])
         return min((order - 1) * bound - order * (epsilon + math.log(order / (order - 1))), -0.1)
@@ -233,7 +236,10 @@ class SymmetricClassTradeOff(AbstractClassTradeOff):
 
     @cached_property
     def _mu_of_zcdp(self) -> Enclosure:
-        """Enclosure of the mu of one record, for zCDP (zero-concentrated differential privacy)."""
+        """Enclosure of the smallest mu for which rho-zCDP mechanisms are mu-GDP for one record.
+
+        zCDP is zero-concentrated differential privacy.
+        """
         link = self._link()
         with ctx.workprec(link.bits):
             lower, upper = global_mu(link, self.region.least_bound)
@@ -252,7 +258,10 @@ class SymmetricClassTradeOff(AbstractClassTradeOff):
     @property
     @override
     def global_gdp_mu_limit(self) -> float:
-        """Upper bound k mu for k records (Dong, Roth, Su 2022, Theorem 2.14), for zCDP."""
+        """Upper bound k mu of the mu-GDP of k records under zCDP; mu is that of one record.
+
+        Source: Dong, Roth, Su 2022, Theorem 2.14.
+        """
         return self.records * self._mu_of_zcdp.upper if isinstance(self.region, ZcdpRegion) else math.inf
 
 

@@ -72,7 +72,10 @@ class Pair:
         return cgf(self.rate, self.rate_rest, order * self.distance) - order * self.moved
 
     def tilted(self, order: arb) -> tuple[arb, arb]:
-        """Return w = C'(a D) and 1 - w for the order a, with C(s) = ln(1 - q + q e^s)."""
+        """Return w = C'(a D) and 1 - w for the order a.
+
+        C(s) = ln(1 - q + q e^s) for the rate q, and D = logit p - logit q for the power p.
+        """
         tilt = (order * self.distance).exp()
         whole = self.rate_rest + self.rate * tilt
         return self.rate * tilt / whole, self.rate_rest / whole
@@ -80,7 +83,8 @@ class Pair:
     def above_power(self, order: arb) -> arb:
         """Return w - p > 0, from the complements where both numbers are next to 1.
 
-        w = C'(a D) for the order a, with C(s) = ln(1 - q + q e^s) and D = logit p - logit q.
+        w = C'(a D) for the order a, with C(s) = ln(1 - q + q e^s) for the rate q and D = logit p - logit q for the
+        power p.
         """
         w, rest = self.tilted(order)
         return w - self.power if self.power < 0.5 else self.power_rest - rest
@@ -115,11 +119,11 @@ class Base:
 
     @property
     def rough(self) -> RoughBase:
-        """Line of pairs in double precision."""
+        """Line of pairs (rate, power) with the same fixed number, in double precision."""
         return RoughBase(float(self.value.log().mid()), float(self.rest.log().mid()), self.fixed)
 
     def pair(self, distance: arb) -> Pair:
-        """Return the pair (rate q, power p) of the line at a distance D = logit p - logit q."""
+        """Return the pair (rate q, power p) of the line with D = logit p - logit q equal to `distance`."""
         if self.fixed == "middle":
             tilt = (distance / 2).exp()
             rate, rest = 1 / (1 + tilt), tilt / (1 + tilt)
@@ -133,7 +137,7 @@ class Base:
         return Pair(self.value, self.rest, other, other_rest, distance, cgf(self.value, self.rest, distance))
 
     def slope(self, pair: Pair, order: arb | None) -> arb:
-        """Return the derivative of the divergence of an order by D, times max(a - 1, 1).
+        """Return the derivative of the Renyi divergence of an order a by D, times max(a - 1, 1), along the line.
 
         Parameters
         ----------
@@ -147,9 +151,8 @@ class Base:
         arb
             The derivative.
 
-        Notes
-        -----
-        Along p + q = 1 both logits move by half of D, so that the derivative is the mean of those of both other lines.
+        Notes ----- D is logit p - logit q for the power p and the rate q. Along p + q = 1 both logits move by half of
+        D, so that the derivative is the mean of those of both other lines.
         """
         if order is None:
             at_rate, at_power = pair.power_rest, pair.rate_rest
@@ -165,7 +168,7 @@ class Base:
 class Active:
     """Active constraint of a pair: a divergence that equals its bound.
 
-    `order` is the order a (None: infinity) of the divergence, and `bound` is eps(a).
+    `order` is the order a (None: infinity) of the divergence, and `bound` is eps(a) in nats.
     """
 
     order: arb | None
@@ -180,7 +183,7 @@ class Active:
         return pair.psi(self.order) - (self.order - 1) * self.bound
 
     def tangent(self, pair: Pair) -> BoundaryPoint:
-        """Return the pair of rates (q, p) with the tangent, at this pair, of the set where the divergence is bounded.
+        """Return the pair as a point (rate, power) with the tangent there of the set where this divergence is bounded.
 
         The slope and the distance of the tangent are those of the table in the module docstring of `region.py`.
         """
@@ -201,7 +204,7 @@ class Active:
     def solved(self, base: Base, distance: arb) -> arb:
         """Return the approximate D = logit p - logit q at which the bound is attained, by Newton's method.
 
-        `base` is the line of pairs, and `distance` a good guess.
+        p is the power and q the rate. `base` is the line of pairs, and `distance` a good guess of D.
         """
         for _ in range(NEWTON_STEPS):
             pair = base.pair(distance)
@@ -218,7 +221,7 @@ class Active:
 def moved_by(distance: arb, step: arb) -> arb:
     """Return `distance` - `step` as an exact number, limited to half and twice the distance.
 
-    Distances are differences of logits.
+    `distance` is logit p - logit q for a power p and a rate q, and `step` the step of Newton's method.
     """
     return (distance - step).mid().max(distance / 2).min(2 * distance).mid()
 
@@ -262,21 +265,24 @@ class AbstractRegion(ABC):
     @property
     @abstractmethod
     def least_bound(self) -> float:
-        """Smallest bound of all orders, nats: the power on the boundary is 1 at rates of at least e^-bound."""
+        """Smallest bound, in nats, of a Renyi divergence of any order.
+
+        The power on the boundary is 1 at rates of at least e^-bound.
+        """
 
     @property
     def order_of_least_bound(self) -> float:
-        """Largest order that has the smallest bound."""
+        """Largest order a of the Renyi divergence that has the smallest bound of all orders."""
         return 1.0
 
     @property
     def bound_at_infinity(self) -> float | None:
-        """Bound of order infinity, or None."""
+        """Bound (nats) of the Renyi divergence of order infinity, or None if it is not bounded."""
         return None
 
     @abstractmethod
     def starts(self, factor: float) -> tuple[FloatArray, FloatArray]:
-        """Return orders and bounds for the first guess of a search.
+        """Return orders of Renyi divergences and their bounds, for the first guess of a search.
 
         Parameters
         ----------
@@ -286,7 +292,7 @@ class AbstractRegion(ABC):
         Returns
         -------
         (array, array)
-            Orders a > 1, and bounds of D_a times the factor.
+            Orders a > 1, and bounds (nats) of the divergences D_a times the factor.
         """
 
     def boundary(self, base: Base) -> BoundaryPoint:

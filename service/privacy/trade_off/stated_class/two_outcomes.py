@@ -118,7 +118,7 @@ class RoughBase:
         return -self.log_value if self.fixed == "rate" else math.inf
 
     def pair(self, distance: float) -> RoughPair:
-        """Return the pair (rate q, power p) of the line at a distance D = logit p - logit q."""
+        """Return the pair (rate q, power p) of the line with D = logit p - logit q equal to `distance`."""
         if self.fixed == "middle":
             low, high = -math.log1p(math.exp(-0.5 * distance)) - 0.5 * distance, -math.log1p(math.exp(-0.5 * distance))
             return RoughPair(low, high, low, distance, log_mean_exp(low, high, distance))
