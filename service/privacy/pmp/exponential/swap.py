@@ -42,7 +42,11 @@ class SwapBounds:
 
     @property
     def either(self) -> FloatArray:
-        """Larger one of the bounds of the log ratio and of its negative, shape (objects, points)."""
+        """Upper bounds (nats) of |ln(P(w | x in D)/P(w | x not in D))|, shape (objects, points).
+
+        P(w | x in D) is the probability that the mechanism draws the object w, given that the data D contain the point
+        x.
+        """
         return np.maximum(self.with_point, self.without)
 
     @property

@@ -151,8 +151,10 @@ class Base:
         arb
             The derivative.
 
-        Notes ----- D is logit p - logit q for the power p and the rate q. Along p + q = 1 both logits move by half of
-        D, so that the derivative is the mean of those of both other lines.
+        Notes
+        -----
+        D is logit p - logit q for the power p and the rate q. Along p + q = 1 both logits move by half of D, so that
+        the derivative is the mean of those of both other lines.
         """
         if order is None:
             at_rate, at_power = pair.power_rest, pair.rate_rest
@@ -242,7 +244,7 @@ class AbstractRegion(ABC):
 
     @abstractmethod
     def located(self, base: Base) -> tuple[Active, arb]:
-        """Return the active constraint at the boundary on a line of pairs.
+        """Return the constraint that is active at the boundary, on the line of pairs (rate, power) `base`.
 
         Parameters
         ----------
@@ -252,7 +254,7 @@ class AbstractRegion(ABC):
         Returns
         -------
         (Active, arb)
-            The constraint, and D at the boundary, roughly.
+            The constraint, and roughly D = logit p - logit q of the boundary pair (rate q, power p).
         """
 
     @abstractmethod
