@@ -60,24 +60,27 @@ class Asking(ABC):
 
     @abstractmethod
     def send(self, path: str, body: bytes, media_type: str = JSON) -> bytes:
-        """Send a request body to the path and return the response body in a media type. Raise PrivacyBoundsError."""
+        """Send a JSON request body to `path`, and return the response body in a media type.
+
+        Raise PrivacyBoundsError.
+        """
 
     @final
     @asks
     def epsilon(self, run: Run, delta: float, **options: Unpack[Options]) -> Call[Number]:
-        """Compute the smallest epsilon at this delta, in nats."""
+        """Compute the smallest epsilon (nats) with (epsilon, delta)-DP of `run` at this `delta` in (0, 1)."""
         return _number(run, {"type": "epsilon", "delta": delta}, options)
 
     @final
     @asks
     def delta(self, run: Run, epsilon: float, **options: Unpack[Options]) -> Call[Number]:
-        """Compute the smallest delta (a probability) at this epsilon in nats."""
+        """Compute the smallest delta (a probability) with (epsilon, delta)-DP of `run` at this `epsilon` in nats."""
         return _number(run, {"type": "delta", "epsilon": epsilon}, options)
 
     @final
     @asks
     def advantage(self, run: Run, **options: Unpack[Options]) -> Call[Number]:
-        """Compute the largest difference between true and false positive rate of a membership inference attack."""
+        """Compute the largest difference of true and false positive rate of a membership attack, a number in [0, 1]."""
         return _number(run, {"type": "advantage"}, options)
 
     @final
@@ -89,7 +92,10 @@ class Asking(ABC):
     @final
     @asks
     def gdp_mu(self, run: Run, **options: Unpack[Options]) -> Call[Number]:
-        """Compute the smallest mu of Gaussian differential privacy, where both error rates are at least 1e-9."""
+        """Compute the smallest mu (a number without unit) for which the run is mu-GDP (Gaussian differential privacy).
+
+        The curve of mu-GDP has to lie below that of the run only where both error rates are at least 1e-9.
+        """
         return _number(run, {"type": "gdp_mu"}, options)
 
     @final
@@ -128,7 +134,7 @@ class Asking(ABC):
     @final
     @asks
     def bounds(self, run: Run, questions: Object | Iterable[Object], **options: Unpack[Options]) -> Call[Bounds]:
-        """Answer up to 256 questions about one run."""
+        """Answer up to 256 questions about one run, and return the answers with both bounds in their order."""
         path, request, notes = _about(run, "/v1/bounds", {"questions": _listed(questions), **options})
         return Call(path, request, _read_bounds, notes=notes)
 
@@ -204,7 +210,7 @@ class Asking(ABC):
         combine: str = "product",
         **more: Any,
     ) -> Call[Sweep]:
-        """Answer the same questions about many runs.
+        """Answer the same `questions` about many runs, which differ in one or more numbers of `run`.
 
         `vary` maps JSON pointers (numbers of the request) to a list of numbers, or to an object with `from`, `to`,
         `count` and `spacing`. `combine` is "product" (every combination) or "zip" (element by element).
@@ -261,7 +267,10 @@ class Asking(ABC):
     def certify(
         self, run: Run, question: Object, value: float | None = None, **more: Any
     ) -> Call[CertificatesResponse]:
-        """Prove one number with the independent checker: `value`, or the safe number of `bounds`."""
+        """Prove one number of `run` with the independent checker, and return its verdict.
+
+        The number is `value`, or without one the safe number of `bounds` for `question`.
+        """
         from api_schemas.certificates import CertificatesResponse
 
         given = {} if value is None else {"value": "Infinity" if value == math.inf else value}

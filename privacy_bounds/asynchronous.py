@@ -103,7 +103,7 @@ class AsyncClient:
     ask = deprecated("Use `post`: `ask` is its former name.")(post)
 
     async def send(self, path: str, body: bytes, media_type: str = JSON) -> bytes:
-        """Send a request and return the response body in a media type. Raise PrivacyBoundsError."""
+        """Send a JSON body to `path` and return the response body in a media type. Raise PrivacyBoundsError."""
         if isinstance(self.blocking, Client):
             return await self.fetch("POST", path, body, {"Content-Type": JSON}, media_type)
         return await asyncio.to_thread(self.blocking.send, path, body, media_type)
@@ -121,7 +121,7 @@ class AsyncClient:
         return AsyncJob(self, read_response(JobResponse, await self.fetch("POST", "/v1/jobs", body, headers)).id)
 
     def job(self, name: str) -> AsyncJob:
-        """Return a job by its id."""
+        """Return the job with the id `name`, without a request to the service."""
         return AsyncJob(self, name)
 
     async def jobs(self) -> AsyncIterator[JobResponse]:
@@ -136,7 +136,10 @@ class AsyncClient:
             path = None if page.next is None else jobs_path(page.next)
 
     async def estimate(self, resource: str, request: Mapping[str, Any]) -> EstimatesResponse:
-        """Estimate the cost of a request (units of about 1 us of CPU time), and where the service would compute it."""
+        """Return the estimated cost of a request in units of about 1 us of CPU time, and where it would be computed.
+
+        `resource` is the path of the resource below /v1/.
+        """
         from api_schemas.jobs import EstimatesResponse
 
         return await self.post(
@@ -161,7 +164,7 @@ class AsyncClient:
     ) -> bytes:
         """Send a request and return the whole body of the answer. Raise PrivacyBoundsError.
 
-        Requests that the service refuses for lack of capacity are repeated.
+        `method` and `path` are those of HTTP. Requests that the service refuses for lack of capacity are repeated.
         """
         from privacy_bounds.http import Repetition, is_busy
 

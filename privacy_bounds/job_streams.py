@@ -40,7 +40,7 @@ class Absence:
         self._since = None
 
     def pause_after(self, error: PrivacyBoundsError) -> float:
-        """Return the seconds before the next attempt.
+        """Return the seconds to wait before the next attempt after the error `error`.
 
         Raise the error if it is permanent, or if the service has been absent for too long.
         """
@@ -118,7 +118,7 @@ class EventReader:
 
 
 def job_path(name: str, below: str = "") -> str:
-    """Return the path of a job, or of a resource below the job."""
+    """Return the path of the job `name`, or of the resource `below` it, such as "results"."""
     return f"/v1/jobs/{quote(name, safe='')}{below}"
 
 

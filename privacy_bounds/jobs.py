@@ -132,7 +132,10 @@ class Job:
                 time.sleep(absence.pause_after(error))
 
     def wait(self, seconds: float | None = None) -> JobResponse:
-        """Return the job when it has ended, or after `seconds`. The service may be absent in the meantime."""
+        """Return the state of the job when it has ended, or after `seconds` (None: no limit).
+
+        The service may be absent in the meantime.
+        """
         until = None if seconds is None else time.monotonic() + seconds
         absence = Absence(self._client.retry_seconds)
         while True:
@@ -213,7 +216,10 @@ class AsyncJob:
                 await asyncio.sleep(absence.pause_after(error))
 
     async def wait(self, seconds: float | None = None) -> JobResponse:
-        """Return the job when it has ended, or after `seconds`. The service may be absent in the meantime."""
+        """Return the state of the job when it has ended, or after `seconds` (None: no limit).
+
+        The service may be absent in the meantime.
+        """
         until = None if seconds is None else time.monotonic() + seconds
         absence = Absence(self._client.retry_seconds)
         while True:

@@ -60,8 +60,8 @@ class Sweep:
     def columns(self) -> Columns:
         """Return the columns of a table with a row for each point of the sweep.
 
-        A row has the varied numbers, and the safe number and both bounds of every answer. The last column describes the
-        problem of a point without answers.
+        A row has the varied numbers, and the safe number and both bounds of every answer. Numbers have the units of
+        their questions. The last column describes the problem of a point without answers.
         """
         response = self.response
         columns = _varied(response)

@@ -99,7 +99,8 @@ class CheckerVerdict:
 def check_delta(steps: Sequence[Step], epsilon: Number, delta: Number, direction: Direction) -> CheckerVerdict:
     """Decide whether a run of these steps has a privacy profile of at most `delta` at `epsilon`.
 
-    If so, its epsilon at `delta` is at most `epsilon`. `direction` is "add" or "remove" for the record.
+    `epsilon` is in nats. If so, its epsilon at `delta` is at most `epsilon`. `direction` is "add" or "remove" for the
+    record.
     """
     point = Fraction(epsilon)
     return _decide(lambda nats: profile(steps, direction, float(point), nats)(ball(point)), Fraction(delta))

@@ -97,7 +97,7 @@ class Contour:
                 self._values = [-value * log.expm1() for value, log in zip(self._values, logs, strict=True)]
 
     def _log_bound(self, theta: float, t: float) -> arb:
-        """Return the logarithm of a bound of the transform of the run at theta + it, before division by z (z - 1)."""
+        """Return ln of a bound of |M(theta + it)| of the run's transform M, before division by z (z - 1), as a ball."""
         guide, share, u = self._guide, arb(0), 1 - arb(theta) if self._guide.flip else arb(theta)
         total = self._mu_squared * (arb(theta) * (theta - 1) - arb(t) ** 2) / 2
         for step in guide.steps:
@@ -134,7 +134,7 @@ class Contour:
         return [moment + uncertain for moment in sums_of_powers(masses, factors, len(self._values))]
 
     def delta(self, eps: arb) -> arb:
-        """Return a ball that contains the privacy profile delta(eps) of the run."""
+        """Return a ball that contains the privacy profile delta(eps) of the run, at one eps in nats."""
         with ctx.workprec(ctx.prec + self._guide.more_bits):
             # `either` is a ball between 0 and 1
             theta, h, period, either = arb(self._theta), self._h, 2 * arb.pi() / self._h, arb(0.5, 0.5)

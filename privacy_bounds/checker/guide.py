@@ -154,7 +154,10 @@ class Guide:
         return (at + nats - math.log1p((12 * nats) ** 0.5)) / x, min(100 * abs(above + below - 2 * at) ** 0.5, 3) / x
 
     def _end(self, scale: float) -> float:
-        """Return the smallest height T on the contour beyond which all nodes are negligible, for `scale` of `eta`."""
+        """Return the smallest height T on the contour beyond which all nodes are negligible.
+
+        `scale` is that of the method `eta`: the distance by which paths are moved.
+        """
         end = self.h
         while self.log_bound(self.theta, end, scale) > math.log(end) + self._target and end < 1e5 * self.h:
             end *= 1.2

@@ -25,9 +25,10 @@ def _as_one_step(steps: Sequence[Step]) -> tuple[Terms, bool] | None:
 
 
 def profile(steps: Sequence[Step], direction: Direction, near: float, nats: int) -> Callable[[arb], arb]:
-    """Return the privacy profile delta as a function of eps, which is accurate to e^-`nats` close to eps = `near`.
+    """Return the privacy profile delta of a run as a function of eps (nats), accurate to e^-`nats` near eps = `near`.
 
-    The profile is exact below the smallest possible loss, that of a run that never samples the record.
+    `direction` is "add" or "remove". The profile is exact below the smallest possible loss, that of a run that never
+    samples the record.
     """
     sampled, mu_squared = split(steps)
     if not (mu_squared or any(step.mirrored or not step.moment(0) for step in sampled)):
@@ -45,7 +46,8 @@ def profile(steps: Sequence[Step], direction: Direction, near: float, nats: int)
 def largest_power(steps: Sequence[Step], direction: Direction, alpha: Fraction, nats: int) -> arb:
     """Return a ball with the largest power at the false positive rate `alpha`, from three values of the profile.
 
-    The accuracy of the profile is e^-`nats`.
+    The accuracy of the profile is e^-`nats`. `direction` is "add" or "remove", and `nats` is minus ln of the accuracy
+    aimed at.
     """
     if alpha in (0, 1):
         return ball(alpha)

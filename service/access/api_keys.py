@@ -51,7 +51,7 @@ class ApiKey:
 
     @cached_property
     def digest_bytes(self) -> bytes:
-        """Digest of the secret as bytes."""
+        """HMAC-SHA-256 of the id and the secret of the key, as 32 bytes."""
         return bytes.fromhex(self.digest)
 
     def record(self) -> dict[str, Any]:

@@ -34,7 +34,7 @@ class Authenticator:
         self._keys, self._tokens, self._source = keys, tokens, source
 
     async def caller(self, headers: Iterable[tuple[bytes, bytes]]) -> Caller:
-        """Return the caller of a request with these headers. Raise AccessError."""
+        """Return the caller that the credentials in these HTTP headers identify. Raise AccessError."""
         sent = [value for name, value in headers if name == HEADER]
         if not sent:
             raise Unauthenticated

@@ -99,7 +99,7 @@ class KeyRing:
             self._report(failure)
 
     def _changed(self) -> tuple[Hashable, dict[bytes, StoredKey]] | None:
-        """Return the revision and the API keys of the store, or None if the revision is the known one."""
+        """Return the revision of the store and its API keys by id, or None if the revision is the known one."""
         revision = self._store.revision()
         if revision == self._revision:
             return None

@@ -25,7 +25,7 @@ MOST_KEYS: Final = 10_000
 @final
 @dataclass(frozen=True)
 class StoredKey:
-    """API key with the secret key of its digest."""
+    """API key, and the secret key with which the digest of the API key was computed."""
 
     key: ApiKey
     digest_key: bytes
@@ -67,7 +67,10 @@ class KeyFile:
         self._path, self._secret = folder / FILE_NAME, folder / SECRET_NAME
 
     def revision(self) -> Hashable:
-        """Return the identity and the time of change of the file of API keys, or None without a file."""
+        """Return a value that changes with the file of API keys, or None without a file.
+
+        It is the identity of the file and the time of its last change.
+        """
         with _translated(self._path):
             try:
                 found = self._path.stat()

@@ -33,7 +33,11 @@ class InvalidKeySet(Exception):
 @final
 @dataclass(frozen=True)
 class SigningKey:
-    """Public key of an issuer of tokens. `algorithm` None means any algorithm of its type and curve."""
+    """Public key of an issuer of tokens.
+
+    `kid` is its id. `key_type`, `curve` and `algorithm` are the members `kty`, `crv` and `alg` of a JSON Web Key.
+    `algorithm` None means any algorithm of the type and curve.
+    """
 
     kid: str | None
     key_type: str
@@ -42,7 +46,7 @@ class SigningKey:
     public_key: Any
 
     def verifies(self, algorithm: str) -> bool:
-        """Return whether the key may verify tokens with this algorithm."""
+        """Return whether the key may verify tokens with this JWS algorithm, such as `EdDSA` or `ES256`."""
         return KEY_TYPES.get(algorithm) == (self.key_type, self.curve) and self.algorithm in (None, algorithm)
 
 

@@ -113,7 +113,10 @@ class TokenVerifier:
 
 
 def caller_of_claims(claims: Mapping[str, Any], rules: TokenRules) -> Caller:
-    """Return the caller of a verified token. Raise Unauthenticated for a subject or a group that is no plain text."""
+    """Return the caller that the claims of a verified token name, by the `rules` for tokens.
+
+    Raise Unauthenticated for a subject or a group that is no plain text.
+    """
     subject = claims["sub"]
     if not _is_name(subject):
         raise Unauthenticated(is_wrong=True)

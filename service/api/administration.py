@@ -38,12 +38,18 @@ class Administration:
         return self._told(jobs, scene, None)
 
     def all(self, requester: str | None, limit: int, cursor: str | None) -> OperatedJobs:
-        """Return a page of jobs, newest first. Raise InvalidCursor."""
+        """Return a page of at most `limit` jobs of a requester, or of all requesters (None), newest first.
+
+        `cursor` is that of the previous page, or None for the first page. Raise InvalidCursor.
+        """
         page = self._repository.list(requester, limit, cursor)
         return self._told(page.jobs, self._scene(), page.next)
 
     def show(self, name: str) -> OperatedJobDetails:
-        """Return a job with everything on which its progress depends, such as workers and queue. Raise JobNotFound."""
+        """Return the job `name` with everything on which its progress depends, such as workers and queue.
+
+        Raise JobNotFound.
+        """
         job = self._repository.get(name)
         scene = self._scene()
         held = self._repository.dispatched_chunks(name)
@@ -68,14 +74,14 @@ class Administration:
         )
 
     def cancel(self, name: str) -> OperatedJobDetails:
-        """Cancel a job, and return its details. Raise JobNotFound."""
+        """Cancel the job `name`, and return its details. Raise JobNotFound."""
         self._repository.cancel(name)
         return self.show(name)
 
     def purge(self, name: str | None, *, ended: bool) -> PurgedJobs:
         """Remove the job `name` with its results, or all ended jobs with `ended`, or without both only expired jobs.
 
-        An active job is cancelled first. Raise JobNotFound.
+        An active job is cancelled first. Raise JobNotFound. Return the number of removed jobs.
         """
         if name is not None:
             self._repository.remove(name)

@@ -56,7 +56,10 @@ class CallerContext:
 
 
 def requester_of(scope: Scope, caller: Caller) -> str:
-    """Return the requester key of a request: the group of its caller, or the address of an anonymous caller."""
+    """Return the requester key of a request: the group of its caller, or the address of an anonymous caller.
+
+    The key is the name to which work, stored results and quotas are accounted.
+    """
     return requester_from_scope(scope) if caller.kind == "anonymous" else requester_from_group(caller.group)
 
 

@@ -44,7 +44,8 @@ class _Rejected(Exception):
 class LimitedProtocol(HttpToolsProtocol):
     """Protocol of one HTTP connection, with limits on sizes and transfer times.
 
-    `waiting_since` is the time when the client became due to send, or None while the server owes a response.
+    Times are seconds of the clock of the event loop. `waiting_since` is the time when the client became due to send, or
+    None while the server owes a response.
     """
 
     def __init__(self, connections: Connections, **given: Any) -> None:
@@ -71,7 +72,10 @@ class LimitedProtocol(HttpToolsProtocol):
 
     @property
     def idle_since(self) -> float | None:
-        """Time since which the server waits for the client to send or receive; None while a response is due."""
+        """Time (event loop, seconds) since which the server waits for the client; None while a response is due.
+
+        The client has to send a request, or to receive a response.
+        """
         if self.waiting_since is not None:
             return self.waiting_since
         return None if self._progress is None else self._progress.since
@@ -202,7 +206,10 @@ class LimitedProtocol(HttpToolsProtocol):
         return self.transport.get_write_buffer_size() == 0
 
     def enforce_timeouts(self, now: float) -> None:
-        """Close the connection if a transfer took too long, or if the client disconnected."""
+        """Close the connection if a transfer took too long, or if the client disconnected.
+
+        `now` is the time of the event loop in seconds.
+        """
         if self.flow.read_paused and peer_closed(self.transport):  # where nothing is read, nothing tells
             self.transport.abort()
             return

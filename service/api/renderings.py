@@ -60,8 +60,9 @@ class ChartRenderer:
             await self._pool.start()
 
     async def draw(self, spec: str, image: Image, client: WaitingClient) -> bytes:
-        """Render a Vega-Lite specification as one image. Raise QueueFull, OutOfTime, OutOfMemory or WorkerDied.
+        """Render the Vega-Lite specification `spec` as one image, and return its bytes.
 
+        `image` is the format, and `client` waits for the image. Raise QueueFull, OutOfTime, OutOfMemory or WorkerDied.
         Raise WorkLimitExceeded if the client has used up its work.
         """
         if client.account is not None:
@@ -125,7 +126,10 @@ class RenderingService:
     async def render(
         self, form: Rendering, computation: Computation[Any, Any], answer: ComputedResult, client: WaitingClient
     ) -> RenderedBody:
-        """Render `answer` in the media type of `form`. Raise the errors of computations and of the chart renderer."""
+        """Render `answer` in the media type of `form`. Raise the errors of computations and of the chart renderer.
+
+        `computation` is the resource that computed the answer.
+        """
         kept = f"{computation.name};{form.media_type}", answer.digest
         known = self.memory.lookup(*kept) if form.is_expensive else None
         if known is not None:
@@ -147,7 +151,10 @@ class RenderingService:
     async def _compute_dependencies(
         self, dependencies: Sequence[Dependency], client: WaitingClient
     ) -> list[_DependencyResult]:
-        """Compute the answers that a rendering shows beside its own, concurrently. Return them in the given order."""
+        """Compute the answers that a rendering shows beside its own, concurrently. Return them in the given order.
+
+        An answer that is too expensive at present has an error in its place.
+        """
         places = asyncio.Semaphore(self._reads_at_once)
 
         async def compute(dependency: Dependency) -> _DependencyResult:

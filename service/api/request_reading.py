@@ -27,7 +27,10 @@ LARGEST_UPLOADS_AT_ONCE: Final = 4
 
 
 async def read_json_body(request: Request, services: AppServices) -> bytes:
-    """Read a request body and check that its media type is JSON. Raise UnsupportedMediaType or BodyTooLarge."""
+    """Return the request body, after a check that its media type is JSON.
+
+    Raise UnsupportedMediaType or BodyTooLarge.
+    """
     sent = dict(request.scope["headers"])
     if media_type_of(sent) != JSON:
         raise UnsupportedMediaType
@@ -35,7 +38,7 @@ async def read_json_body(request: Request, services: AppServices) -> bytes:
 
 
 async def read_json(request: Request, services: AppServices, sent: dict[bytes, bytes]) -> bytes:
-    """Read a request body of any type, whose headers are `sent`. Raise BodyTooLarge.
+    """Return a request body of any type, whose headers are `sent`. Raise BodyTooLarge.
 
     While the body arrives, its memory is reserved for the requester (group or address).
     """

@@ -55,9 +55,10 @@ async def statement_response(
     kind: SignedKind = "answer",
     named: bytes | None = None,
 ) -> Response:
-    """Return the signed statement about an answer or decision. Raise NoStatement if there can be none.
+    """Return the signed statement about the answer or decision `body` as a response with these headers.
 
-    `named` has the bytes of the request. Without them, they are looked up beside the result.
+    Raise NoStatement if there can be none. `digest` is that of the request, and `named` has the bytes of the request.
+    Without them, they are looked up beside the result.
     """
     services = services_of(request)
     signer = services.signer
@@ -74,7 +75,7 @@ async def statement_response(
 
 
 async def sign_report(services: AppServices, answer: ComputedResult, report: bytes) -> bytes:
-    """Return an HTML report with its signature.
+    """Return an HTML report with its signature, which refers to the `answer` that the report shows.
 
     The report stays without a signature if no key is set, or if the answer is not stored.
     """

@@ -44,7 +44,10 @@ class WriteProgress:
         self._drained += DRAINED_BYTES
 
     def is_behind(self, now: float) -> bool:
-        """Update the progress in receiving responses at the time `now`, and return whether the client is too slow."""
+        """Update the progress in receiving responses at the time `now`, and return whether the client is too slow.
+
+        The time is that of the event loop, in seconds.
+        """
         kept = self._transport.get_write_buffer_size()
         untaken, taken = self._read(kept)
         moved, self._taken, self._untaken, self._drained = taken - self._taken, taken, untaken, 0

@@ -121,7 +121,7 @@ def _is_described(described: Any) -> bool:
 def _extract(archive: zipfile.ZipFile, name: str, target: Path, described: Mapping[str, Any]) -> None:
     """Write the file `name` of an archive to the new file `target`.
 
-    Stop when it is longer than its entry `described` in the manifest says.
+    Raise BackupError if its length or checksum is not that of its entry `described` in the manifest.
     """
     digest, left = hashlib.sha256(), int(described["bytes"])
     with (

@@ -33,7 +33,7 @@ EARLIER: Final = ".before-restore"
 
 
 def back_up(folder: Path, target: Path) -> tuple[int, list[str]]:
-    """Write an archive of a data folder, and return the number of jobs and the names of the members.
+    """Write an archive of the data folder `folder` to `target`. Return the number of jobs and the member names.
 
     The service may run: the file of jobs is copied by SQLite, in one state. Raise BackupError or OSError.
     """

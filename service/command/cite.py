@@ -27,7 +27,7 @@ def add_cite_command(commands: Commands) -> None:
 
 
 def cite(keys: Sequence[str], *, every: bool, listed: bool) -> int:
-    """Print BibTeX entries of the sources with these keys, and return the exit code.
+    """Print BibTeX entries of the sources with these keys, and return the exit code of the command.
 
     `every` selects all sources, and `listed` prints a list of keys instead. Without keys, print the entry of the
     software.

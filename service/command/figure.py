@@ -44,7 +44,10 @@ def _names() -> tuple[str, ...]:
 
 
 def write_figure(name: str | None, output: str | None, *, listed: bool) -> int:
-    """Write a figure to a file, or the list of all figures to standard output, and return the exit code."""
+    """Write the figure `name` to the file `output`, and return the exit code of the command.
+
+    With `listed`, the list of all figures is written to standard output instead.
+    """
     from service.rendering.paper_figures import FIGURES
 
     if listed:

@@ -39,12 +39,12 @@ def _failed(decided: Decision) -> list[Ruling]:
 
 
 def _margin(ruling: Ruling) -> float:
-    """Return the distance of a rule's number to the limit, negative beyond the limit."""
+    """Return the relative distance of a rule's number to the limit, negative beyond the limit."""
     return -math.inf if ruling.margin is None else ruling.margin
 
 
 def _amount(ruling: Ruling) -> str:
-    """Return by how much the limit of a rule is exceeded, or why the rule is undecided."""
+    """Return in words by how much the limit of a rule is exceeded, or why the rule is undecided."""
     number = _number(ruling)
     if number is None or ruling.reason is not None:
         return f"{ruling.verdict.capitalize()}: {ruling.reason or 'no bounds are proved.'}"

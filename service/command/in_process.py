@@ -36,7 +36,7 @@ def resource_by_path(path: str) -> Computation[Any, Any]:
 def evaluate(computation: Computation[Any, Any], body: bytes, instance: str) -> bytes | Problem:
     """Return the JSON response of a request, or the problem. The bytes are equal to those of the service over HTTP.
 
-    `instance` is the URI of the request in a problem document.
+    `body` is the JSON of the request. `instance` is the URI of the request in a problem document.
     """
     try:
         if computation.read_archive is not None and body.startswith(ARCHIVE_SIGNATURE):
@@ -63,7 +63,10 @@ def represent(computation: Computation[Any, Any], body: bytes, media_type: str, 
 
 
 def render(computation: Computation[Any, Any], body: bytes, media_type: str) -> bytes:
-    """Convert a JSON response body to another media type of the resource. Charts are rendered in this process."""
+    """Convert a JSON response body of a resource to another of its media types, and return the bytes.
+
+    Charts are rendered in this process.
+    """
     from service.rendering.chart_images import ChartRequest, render_chart
     from service.rendering.registry import renderings_of
 

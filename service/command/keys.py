@@ -61,7 +61,10 @@ def add_keys_command(commands: Commands) -> None:
 
 
 def run_keys(chosen: argparse.Namespace) -> int:
-    """Run one action on the API keys. Return 0, or 2 after a problem was written to standard error."""
+    """Run the action on API keys that the parsed command line names.
+
+    Return 0, or 2 after a problem was written to standard error.
+    """
     from service.access.errors import KeyStoreError
     from service.server.access import key_store
     from service.server.serve import load_settings

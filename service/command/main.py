@@ -239,7 +239,7 @@ def run_resource(
 
 
 def answer_request(computation: Computation[Any, Any], request: bytes, form: str | None = None) -> int:
-    """Answer a request, write the response or the problem, and return the exit code.
+    """Answer the JSON request, write the response or the problem, and return the exit code.
 
     `form` is TABLE or a media type. Without `form`, a terminal receives a table, and a pipe or a file the response
     bytes.
@@ -296,9 +296,10 @@ def compute_response(computation: Computation[Any, Any], request: bytes) -> byte
 
 
 def plot(name: str, source: str, output: Path, targets: Sequence[float]) -> int:
-    """Draw the answer to a request into an .svg, .png or .json file, and return the exit code.
+    """Draw the answer to a request to the resource `name` into an .svg, .png or .json file.
 
-    `targets` are limits on the answers of a sweep, in order, drawn as lines.
+    Return the exit code. `source` is the file of the request, and `output` that of the chart. `targets` are limits on
+    the answers of a sweep, in order, drawn as lines.
     """
     from service.command.in_process import draw, render
     from service.rendering.registry import PNG, SVG, VEGA_LITE

@@ -60,7 +60,7 @@ def run_operate(arguments: OperateArguments) -> int:
 
 
 def _run(administration: Administration, arguments: OperateArguments) -> tuple[Response, list[str]]:
-    """Run one operation on jobs, and return its response and the lines for a terminal."""
+    """Run one operation on jobs. Return its response in the form of the API, and the lines for a terminal."""
     name = arguments.subject or ""
     if arguments.action == "list":
         listed = (

@@ -22,9 +22,10 @@ def print_error(sentence: str) -> None:
 
 
 def render_output(computation: Computation[Any, Any], body: bytes, form: str) -> bytes:
-    """Return a response body as a table or in a media type.
+    """Return a response body of a resource as a table or in a media type, as bytes.
 
-    A table is the text or the aligned CSV of the resource, if the resource has one of these renderings.
+    `form` is TABLE or the media type. A table is the text or the aligned CSV of the resource, if the resource has one
+    of these renderings.
     """
     if form == JSON:
         return body

@@ -86,9 +86,9 @@ def add_question_commands(commands: Commands) -> None:
 
 
 def request_of(command: str, chosen: argparse.Namespace) -> bytes | None:
-    """Return the request of a command, or None after an error was printed.
+    """Return the JSON request of a command with one question, or None after an error was printed.
 
-    A note on standard error says how the options were read as a run.
+    `chosen` has the parsed options. A note on standard error says how the options were read as a run.
     """
     question = QUESTIONS[command]
     mechanism = _mechanism(chosen)

@@ -103,5 +103,5 @@ def restore_request(computation: Computation[Any, Any], statement: Statement) ->
 
 
 def _numbers(version: str) -> tuple[int, ...]:
-    """Return the numbers in the text of a version, by which versions are ordered."""
+    """Return the numbers in the text of a version, such as (1, 2, 0), by which versions are ordered."""
     return tuple(int(part) for part in re.findall(r"[0-9]{1,9}", version)[:8])

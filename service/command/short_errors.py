@@ -62,7 +62,7 @@ def shown(word: str) -> str:
 
 
 def suggestion(word: str, known: Iterable[str]) -> str:
-    """Return a question that names the known word nearest to an unknown one, or ""."""
+    """Return a question that names the word of `known` nearest to the unknown `word`, or "" if none is near."""
     if len(word) > LONGEST_SHOWN:
         return ""
     names = sorted(known)

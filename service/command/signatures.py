@@ -85,7 +85,10 @@ def print_public_keys(file: str) -> int:
 
 
 def verify(file: str, keys: str) -> int:
-    """Verify a signed statement or report, say in one sentence what was verified, and return the exit code."""
+    """Verify the signed statement or report in `file`, and say in one sentence what was verified.
+
+    Return the exit code. `keys` is a file of public keys.
+    """
     found = _read_statement(file, keys)
     if isinstance(found, int):
         return found
@@ -101,7 +104,10 @@ def describe(statement: Statement) -> str:
 
 
 def replay(file: str, keys: str | None) -> int:
-    """Compute the answer of a signed statement again, say in one sentence what differs, and return the exit code."""
+    """Compute the answer of a signed statement again, say in one sentence what differs, and return the exit code.
+
+    With `keys`, a file of public keys, the signature is verified first.
+    """
     found = _read_statement(file, keys)
     if isinstance(found, int):
         return found
@@ -159,7 +165,7 @@ def _read(file: str) -> bytes | None:
 
 
 def _read_keys(file: str) -> dict[str, VerificationKey]:
-    """Return the public keys in a file. Raise OSError, or UnusableKeys."""
+    """Return the public keys in a JSON Web Key Set file, by key id. Raise OSError, or UnusableKeys."""
     from service.signing.keys import LARGEST_KEY_SET, parse_key_set
 
     with Path(file).open("rb") as opened:

@@ -32,14 +32,15 @@ class CostCalibration:
     def corrected_cost(self, computation: str, engine: str, cost: int) -> int:
         """Return `cost` times the ratio of measured to estimated CPU time of the engine, rounded up.
 
-        The ratio is that of `engine` for the resource `computation`.
+        Costs are in units of about 1 us of CPU time. The ratio is that of `engine` for the resource `computation`.
         """
         return math.ceil(cost * math.exp(self._log_ratios.get((computation, engine), 0.0)))
 
     def rejection_cost(self, computation: str, engine: str, cost: int) -> int:
         """Return the cost to compare with the limit: the smaller of `cost` and of its corrected value.
 
-        `cost` is the estimate. The corrected value uses the measured times of `engine` for the resource `computation`.
+        Costs are in units of about 1 us of CPU time, and `cost` is the estimate. The corrected value uses the measured
+        times of `engine` for the resource `computation`.
         """
         return min(cost, self.corrected_cost(computation, engine, cost))
 

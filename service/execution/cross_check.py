@@ -74,8 +74,8 @@ class CrossChecker:
     def offer(self, computation: str, request: BaseModel, digest: str, body: bytes) -> None:
         """Offer an answer for a later check, and return immediately.
 
-        It is checked if it belongs to the share and the queue has room. `digest` is that of `request`, and `body` the
-        answer.
+        It is checked if it belongs to the share and the queue has room. `computation` names the resource. `digest` is
+        that of `request`, and `body` the answer.
         """
         if computation not in self._resources or self._draw() >= self._share or digest in self._seen:
             return

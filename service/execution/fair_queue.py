@@ -132,7 +132,7 @@ class FairQueue:
                 del self._accounts[name]
 
     def next_entry(self) -> QueueEntry | None:
-        """Return the entry that should start next, or None when the queue is empty."""
+        """Return the entry (requester and computation) that should start next, or None when the queue is empty."""
         waiting = [account for account in self._accounts.values() if account.queue]
         if not waiting:
             return None

@@ -50,9 +50,9 @@ class InFlightComputations(Generic[Result]):
     async def compute_once(
         self, digest: str, client: WaitingClient, compute: Callable[[QueuedComputation], Coroutine[Any, Any, Result]]
     ) -> tuple[Result, bool]:
-        """Return the result of `compute` for a request digest, and whether this client started the computation.
+        """Return the result of `compute` for a request digest, and whether this call started the computation.
 
-        Raise ClientGone and errors of `compute`.
+        Equal requests that arrive meanwhile share one computation. Raise ClientGone and errors of `compute`.
 
         A client that joins a queued computation adds a queue entry of its own requester. The computation starts with
         the entry that is served first.

@@ -49,10 +49,11 @@ class RedisUnavailable(Exception):
 
 @final
 class RedisCircuitBreaker:
-    """Redis client with a circuit breaker. `timeout_seconds` is the timeout of every `call` without its own timeout.
+    """Redis client with a circuit breaker, which sends no calls for a while after Redis did not respond.
 
-    Each change of the state is logged as an event `redis` with its cause. The package `redis` takes megabytes and is
-    imported when the first instance is created, because many services have no Redis.
+    `timeout_seconds` is the timeout of every `call` without its own timeout. Each change of the state is logged as an
+    event `redis` with its cause. The package `redis` takes megabytes and is imported when the first instance is
+    created, because many services have no Redis.
     """
 
     def __init__(

@@ -46,7 +46,10 @@ class ResultCache(Protocol):
     """Store of computed results by resource and request digest, which may evict entries."""
 
     async def get(self, computation: str, digest: str) -> bytes | None:
-        """Return the stored response body of a request digest, or None when it is not stored."""
+        """Return the stored response body of a request digest, or None when it is not stored.
+
+        `computation` names the resource.
+        """
         ...
 
     def put(self, computation: str, digest: str, body: bytes) -> None:
@@ -98,7 +101,7 @@ class RedisResultCache:
         return self._redis_client.round_trip_seconds
 
     async def get(self, computation: str, digest: str) -> bytes | None:
-        """Return the response body of a request digest, or None.
+        """Return the response body of a request digest of the resource `computation`, or None.
 
         The result is None if the entry is missing or not authentic, or if Redis is unavailable.
         """
@@ -115,7 +118,10 @@ class RedisResultCache:
         return await self._fetch("result", computation, digest, timeout_seconds)
 
     async def find_any(self, computations: Sequence[str], digest: str, timeout_seconds: float) -> bytes | None:
-        """Return the first result with this digest among several `computations`, or None, by one message to Redis."""
+        """Return the first result with this digest among several resources `computations`, or None.
+
+        One message to Redis looks all of them up, within `timeout_seconds`.
+        """
         kinds = [f"result:{computation}" for computation in computations]
         try:
             entries = await self._redis_client.call(

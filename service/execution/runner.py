@@ -172,7 +172,7 @@ class ComputationRunner:
     ) -> ComputedResult:
         """Return a result that is not in memory: a stored more precise one, or a newly computed one.
 
-        The event loop or a worker computes it.
+        The event loop or a worker computes the result. `quote` is its estimated cost.
         """
         digits = computation.ground_truth_digits(request)
         if digits is not None:
@@ -193,7 +193,10 @@ class ComputationRunner:
         return ComputedResult(digest, answer.body, "collapsed")
 
     def is_within_budget(self, computation: AnyComputation, quote: Quote) -> bool:
-        """Return whether a request with this estimated cost may be computed while the client waits."""
+        """Return whether a request with the estimate `quote` may be computed while the client waits.
+
+        Its cost, corrected by measured times, has to be within the limit of the service.
+        """
         return quote.inline or self._admission.is_within_budget(
             self._calibration.rejection_cost(computation.name, quote.engine, quote.minimum)
         )
@@ -205,7 +208,10 @@ class ComputationRunner:
     def cached(
         self, computation: AnyComputation, digest: str, requester: str = LOCAL_REQUESTER
     ) -> ComputedResult | None:
-        """Return the result with this request digest from the memory cache, or None."""
+        """Return the result with this request digest from the memory cache, or None.
+
+        `requester` is recorded as an owner of the result.
+        """
         body = self.results.body_in_memory(computation.name, digest)
         if body is None:
             return None

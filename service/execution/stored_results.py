@@ -71,7 +71,7 @@ class StoredResults:
         self._owners = owners
 
     def in_memory(self, name: str, digest: str) -> ComputedResult | None:
-        """Return the result of a computation in memory, or None. Raise ResultQuarantined.
+        """Return the stored result of the resource `name` in memory, or None. Raise ResultQuarantined.
 
         The result has its request if requests are kept. A result whose request is missing counts as missing.
         """
@@ -96,7 +96,8 @@ class StoredResults:
     ) -> None:
         """Store a result that a job computed. Results that were expensive are written to Redis as well.
 
-        A result in memory is not written again, since another instance may have put its digest under quarantine.
+        `cost` is in microseconds of CPU time. A result in memory is not written again, since another instance may have
+        put its digest under quarantine.
         """
         if digest in self.quarantine:
             return
@@ -128,7 +129,10 @@ class StoredResults:
         quote: Quote,
         requester: str,
     ) -> ComputedResult:
-        """Store what the loop or a worker computed, unless it is incomplete, and return it."""
+        """Store the result that the event loop or a worker computed, unless it is incomplete, and return it.
+
+        `quote` is its estimated cost, and `requester` its owner.
+        """
         if not computed.is_complete:  # the same request may have a more complete result later
             return ComputedResult(digest, computed.body, "unstored", computed.seconds, computed.cpu_seconds)
         shared = self.shared_for(quote)
@@ -202,7 +206,11 @@ class StoredResults:
     async def result_or_lease(
         self, shared: SharedCache, name: str, digest: str, cost: int, requester: str
     ) -> ComputedResult | Lease | None:
-        """Return the result of a digest from Redis, the lease to compute it, or None, as `SharedCache` does."""
+        """Return the result of a digest from Redis, the lease (exclusive right) to compute it, or None.
+
+        `cost` is the estimate in microseconds of CPU time. The result is None when Redis is unavailable or the wait was
+        too long.
+        """
         found = await shared.result_or_lease(name, digest, cost)
         return self._keep_shared(name, digest, found, requester) if isinstance(found, bytes) else found
 

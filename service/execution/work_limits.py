@@ -53,7 +53,10 @@ class Charge(NamedTuple):
 
 @final
 class WorkLimits:
-    """Accounts of the work of all requesters of one process, with the limit `rate`, such as `60000000/minute`."""
+    """Accounts of the work of all requesters of one process, with the limit `rate`, such as `60000000/minute`.
+
+    A unit of work is about a microsecond of CPU time.
+    """
 
     def __init__(
         self,
@@ -90,7 +93,7 @@ class WorkLimits:
     async def add(self, window: int, requester: str, units: int) -> int | None:
         """Add units of work of a requester to its counter for the time window, and return the total.
 
-        None means that the storage does not respond.
+        None means that the storage does not respond. A unit is about a microsecond of CPU time.
         """
         now = time.monotonic()
         if now < self._paused_until:
@@ -177,7 +180,7 @@ class WorkAccount:
     async def charge(self, units: int) -> Charge:
         """Count units of work, at most the units of a whole time window, and return the charge.
 
-        Raise WorkLimitExceeded if the window has no room for them.
+        A unit is about a microsecond of CPU time. Raise WorkLimitExceeded if the window has no room for them.
         """
         limits = self._limits
         charged = min(units, limits.units)
@@ -205,7 +208,7 @@ class WorkAccount:
     def settle(self, charge: Charge, spent: int) -> None:
         """Replace the units of `charge` by the units that were spent.
 
-        After the end of its time window it does not count.
+        A charge does not count after the end of its time window.
         """
         self._renew()
         if self._window == charge.window:

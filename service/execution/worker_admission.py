@@ -72,7 +72,10 @@ class WorkerAdmission:
         return len(self._running) + len(self._waiting)
 
     def is_within_budget(self, cost: int) -> bool:
-        """Return whether `cost` is at most `max_cost`, the largest cost of a computation."""
+        """Return whether `cost` is at most `max_cost`, the largest cost of a computation.
+
+        Costs are in microseconds of CPU time.
+        """
         return cost <= self._max_cost
 
     def ensure_within_budget(self, cost: int) -> None:
@@ -84,7 +87,8 @@ class WorkerAdmission:
     async def slot(self, work: QueuedComputation, cost: int) -> AsyncGenerator[Lane]:
         """Wait for a worker for `work`, and hold the worker until the block ends.
 
-        Yield the kind of worker, ordinary or reserve. Raise QueueFull if the queue has no room.
+        `cost` is the estimate in microseconds of CPU time. Yield the kind of worker, ordinary or reserve. Raise
+        QueueFull if the queue has no room.
         """
         work.seconds = cost / COST_UNITS_PER_SECOND
         work.is_short = self._worker_counts["reserve"] > 0 and work.seconds <= SHORT_WORK_SECONDS

@@ -101,10 +101,11 @@ class WorkerPool:
         *,
         ends_early: bool = False,
     ) -> WorkerResult:
-        """Compute one response body in a worker process. Wait for an idle process if necessary.
+        """Return the response body of a request with its measurements, computed in a worker process.
 
-        `limit_seconds` replaces the time limit of the pool. `ends_early` is passed to `worker.execute`. Raise the
-        errors of the computation, OutOfTime, OutOfMemory or WorkerDied. Cancelling the call kills the worker.
+        Wait for an idle process if necessary. `limit_seconds` replaces the time limit of the pool. `ends_early` is
+        passed to `worker.execute`. Raise the errors of the computation, OutOfTime, OutOfMemory or WorkerDied.
+        Cancelling the call kills the worker.
         """
         call = computation, request, digest, engine_version, limit_seconds or self._time_limit_seconds, ends_early
         worker = await self._idle.get()

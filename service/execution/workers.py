@@ -79,7 +79,11 @@ class Workers:
         digest: str,
         engine_version: str,
     ) -> WorkerResult:
-        """Wait for a worker and compute one response body. Raise QueueFull and the errors of `WorkerPool.compute`."""
+        """Wait for a worker, and return the response body of a request with its measurements.
+
+        `work` is the entry of the queue, and `cost` the estimate in microseconds of CPU time. Raise QueueFull and the
+        errors of `WorkerPool.compute`.
+        """
         call = computation, request, digest, engine_version
         early = isinstance(computation, Computation) and computation.ends_early
         queued = time.monotonic()

@@ -222,7 +222,7 @@ def _selected(node: SourceValue, fields: dict[str, SourceValue], notes: ImportNo
 def _zcdp(node: SourceValue, fields: dict[str, SourceValue], _: ImportNotes) -> DraftSpec:
     """Return the mechanism of an event of (xi, rho)-zCDP (zero-concentrated differential privacy) with xi = 0.
 
-    Its Renyi divergences of order a are at most xi + rho a.
+    `fields` has the members of the event. Its Renyi divergences of order a are at most xi + rho a.
     """
     if fields["xi"].number(0.0, 1e6) > 0:
         fields["xi"].reject(

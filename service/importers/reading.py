@@ -126,7 +126,7 @@ class SourceValue:
 
 @final
 class DraftSpec(dict[str, Any]):
-    """Draft of an object of the contract, not validated yet, with the value of the imported state behind it."""
+    """Draft of an object of the contract, not validated yet, with the imported value that it comes from."""
 
     def __init__(self, source: SourceValue, **members: Any) -> None:
         super().__init__(members)

@@ -119,7 +119,10 @@ class ChunkWorker:
         return True
 
     async def _process_traced(self, claim: ClaimedChunk) -> None:
-        """Process a claimed chunk. With traces, record a span (timed part) below the request that brought the job."""
+        """Process a claimed chunk (range of points of a job), and save its results.
+
+        If traces are on, record a span (timed part of a trace) below the request that brought the job.
+        """
         tracing, job = self._context.tracing, claim.job
         if tracing is None:
             await self._process(claim)
@@ -215,7 +218,10 @@ class ChunkWorker:
         context.metrics.count_chunk("done", points)
 
     async def _store_single_result(self, job: StoredJob, plan: JobPlan, lines: bytes) -> None:
-        """Store the response of a job of a single request in the result cache, and log its decision."""
+        """Store the response of a job of a single request in the result cache, and log its decision.
+
+        `lines` is the response in its stored form.
+        """
         context = self._context
         body, decided = await asyncio.to_thread(stored_response_and_decision, plan.computation, lines)
         context.store_answer(plan.computation, job.digest, body, job.cost, job.requester)
@@ -243,7 +249,10 @@ class ChunkWorker:
         return True
 
     async def _fail_chunk(self, claim: ClaimedChunk, error: Exception) -> None:
-        """Save a problem document for every point of a chunk (range of points), or end a job of a single request."""
+        """Save the problem document of `error` for every point of a claimed chunk, or end a job of a single request.
+
+        A chunk is a range of points of a job.
+        """
         context, job, chunk = self._context, claim.job, claim.chunk
         self._report_failure(claim, error, "piece failed")
         context.metrics.count_chunk("failed", chunk.points)
@@ -255,7 +264,10 @@ class ChunkWorker:
             await self._persist_with_retry(context.repository.save, claim, failure_lines(chunk, problem), chunk.points)
 
     def _report_failure(self, claim: ClaimedChunk, error: Exception, state: str) -> None:
-        """Count and log the failure of a chunk (range of points of a job)."""
+        """Count and log the failure of a claimed chunk (range of points of a job).
+
+        `error` is the cause, and `state` says what happens to the chunk.
+        """
         context, job = self._context, claim.job
         context.metrics.count_failure(job.resource, error)
         context.metrics.count_violations(int(is_violation(error)))
@@ -272,7 +284,10 @@ class ChunkWorker:
         )
 
     async def _persist_with_retry(self, write: Callable[..., StoredJob | None], *values: object) -> None:
-        """Call `write` on the storage of jobs, and retry every RETRY_SECONDS while the storage is unavailable."""
+        """Call `write` with `values` on the storage of jobs until the storage is available.
+
+        A failed call is repeated after RETRY_SECONDS.
+        """
         while True:
             try:
                 job = await asyncio.to_thread(write, *values)
@@ -351,7 +366,10 @@ def _log_origin(job: StoredJob) -> dict[str, str]:
 
 
 def _decision_record(job: StoredJob, decided: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the record of the decision of a job for the audit stream."""
+    """Return the record of a policy decision for the audit stream.
+
+    `job` is the job whose response has the decision, and `decided` has ids and verdict.
+    """
     names = {"decision": decided["decision"], "verdict": decided["verdict"]}
     return {"event": "decision", **_log_origin(job), "resource": {"job_id": job.id}, "digest": job.digest, **names}
 

@@ -50,7 +50,10 @@ STORE_REMEDIES: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueState:
-    """State of the job queue: active jobs, announced workers, age limit of jobs and current time, both in seconds."""
+    """State of the job queue at the time `now`: active jobs, announced workers and the age limit of jobs.
+
+    `now` is in seconds since 1970, and a job must end within `age_seconds`.
+    """
 
     active: Sequence[StoredJob]
     workers: Sequence[Worker]

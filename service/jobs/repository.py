@@ -68,8 +68,8 @@ class Worker:
 class DispatchedChunk:
     """Chunk (range of points of a job) that was given to a worker and has no results yet.
 
-    `tries` counts the earlier claims whose workers died. `worker` holds the claim until `until`; the name is empty if
-    the chunk was requeued.
+    `tries` counts the earlier claims whose workers died. `worker` holds the claim until `until` (seconds since 1970);
+    the name is empty if the chunk was requeued.
     """
 
     chunk: Chunk
@@ -80,7 +80,7 @@ class DispatchedChunk:
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """Number of jobs that have not ended, and the time at which the oldest of them was accepted (None: no job)."""
+    """Number of active jobs, and the time (seconds since 1970) at which the oldest was accepted; None without a job."""
 
     jobs: int
     oldest: float | None
@@ -99,9 +99,10 @@ class JobRepository(Protocol):
     ) -> StoredJob:
         """Store a new job, whose first chunks may have `size` points, and return the job.
 
-        Return the existing job if the requester has sent the same key with the same fingerprint before. If bytes are
-        short, first remove the jobs that ended longest ago, from the requester that stores the most and at least as
-        much as this one. Raise IdempotencyKeyReused, and QueueFull if the requester holds as much as is free.
+        `request` is the JSON of the request, `key` the idempotency key or None, and `fingerprint` identifies the body.
+        Return the existing job if the requester has sent both before. If bytes are short, first remove the jobs that
+        ended longest ago, from the requester that stores the most and at least as much as this one. Raise
+        IdempotencyKeyReused, and QueueFull if the requester holds as much as is free.
         """
         ...
 
@@ -114,9 +115,9 @@ class JobRepository(Protocol):
         ...
 
     def list(self, requester: str | None, limit: int, cursor: str | None) -> Page:
-        """Return a page of jobs, newest first, of one requester (group or address), or of all (None).
+        """Return a page of at most `limit` jobs, newest first, of one requester (group or address) or of all (None).
 
-        Raise InvalidCursor.
+        `cursor` is that of the previous page, or None for the first page. Raise InvalidCursor.
         """
         ...
 
@@ -132,9 +133,9 @@ class JobRepository(Protocol):
         ...
 
     def claim(self, engine_version: str, worker: str, seconds: float) -> ClaimedChunk | None:
-        """Claim the next chunk (range of points of a job) of this engine version for `seconds`.
+        """Claim the next chunk (range of points of a job) of this engine version for the process named `worker`.
 
-        Return None without one.
+        The claim ends after `seconds`. Return None if no chunk waits.
 
         Requesters take turns. Within a requester, the oldest job of the lowest class runs first
         (`chunk_sizing.priority_class`), and in every fourth turn (OLDEST_EVERY) the oldest job of all. A chunk whose
@@ -167,7 +168,7 @@ class JobRepository(Protocol):
         ...
 
     def fail(self, name: str, generation: int, problem: bytes) -> StoredJob:
-        """End an active job with a problem document, and return the job.
+        """End an active job with the JSON problem document `problem`, and return the job.
 
         Change nothing if the job was restarted after this `generation`, a counter of its restarts.
         """
@@ -176,6 +177,7 @@ class JobRepository(Protocol):
     def restart(self, name: str, generation: int, engine_version: str, digest: str, size: int) -> StoredJob:
         """Restart an active job of this generation under another engine version, and return the job.
 
+        `digest` is that of the request under the new version, and `size` the number of points of the first chunks.
         Delete its results and queue the job with the next generation. Change nothing if the generation differs.
         """
         ...
@@ -194,14 +196,14 @@ class JobRepository(Protocol):
     def purge(self, now: float, quota: Quota, age_seconds: float) -> Sequence[tuple[StoredJob, JobsError]]:
         """Remove expired jobs, and return the active jobs that must end, with the reason.
 
-        While more bytes than the quota are stored, remove the job that ended longest ago of the requester that stores
-        the most. The reason is JobTooOld for jobs accepted more than `age_seconds` ago, and ResultsTooLarge for the
-        largest active job if only active jobs exceed the quota.
+        `now` is in seconds since 1970. While more bytes than the quota are stored, remove the job that ended longest
+        ago of the requester that stores the most. The reason is JobTooOld for jobs accepted more than `age_seconds`
+        ago, and ResultsTooLarge for the largest active job if only active jobs exceed the quota.
         """
         ...
 
     def backlog(self) -> Backlog:
-        """Return how many jobs have not ended, and when the oldest of them was accepted."""
+        """Return how many jobs have not ended, and when the oldest was accepted (seconds since 1970; None: no job)."""
         ...
 
     def active(self) -> Sequence[StoredJob]:

@@ -156,9 +156,9 @@ class JobService:
         return job
 
     async def list(self, requester: str | None, limit: int, cursor: str | None) -> Page:
-        """Return a page of the jobs of a requester (group or address), newest first; None selects all requesters.
+        """Return a page of at most `limit` jobs of a requester (group or address), newest first; None selects all.
 
-        Raise InvalidCursor and JobsUnavailable.
+        `cursor` is that of the previous page, or None for the first page. Raise InvalidCursor and JobsUnavailable.
         """
         return await self._in_thread(self.repository.list, requester, limit, cursor)
 
@@ -175,10 +175,10 @@ class JobService:
     async def results(
         self, name: str, requester: str, start: int, most: int
     ) -> tuple[StoredJob, list[bytes], int | None]:
-        """Return the job, up to `most` result lines from `start` on, and the start of the next page.
+        """Return the job `name`, up to `most` result lines (JSON) from the point `start` on, and the next start.
 
-        The start of the next page is None at the end. The lines of an active job stop before the first missing point.
-        Raise PageBeyondEnd, JobNotFound and JobsUnavailable.
+        The next start is the first point of the next page, or None at the end. The lines of an active job stop before
+        the first missing point. Raise PageBeyondEnd, JobNotFound and JobsUnavailable.
         """
         job = await self.get(name, requester)
         if start >= job.total:
@@ -201,7 +201,10 @@ class JobService:
         return job, lines, place if place < job.total and job.state not in ENDED else None
 
     async def stream_results(self, name: str, requester: str, start: int) -> AsyncGenerator[list[bytes]]:
-        """Yield the result lines of all points from `start` on, as workers save them, until the job has ended."""
+        """Yield the result lines (JSON) of all points from `start` on, as workers save them.
+
+        The stream ends when the job has ended.
+        """
         place = start
         while True:
             job = await self.get(name, requester)  # before the lines: the lines of an ended job are complete
@@ -217,7 +220,8 @@ class JobService:
     async def watch(self, name: str, requester: str, after: int) -> AsyncGenerator[StoredJob]:
         """Yield the state of the job `name` after each change since the revision `after`.
 
-        The state is also yielded every MAX_EVENT_INTERVAL_SECONDS. The last yielded state is that of the ended job.
+        A revision counts the changes of a job. The state is also yielded every MAX_EVENT_INTERVAL_SECONDS. The last
+        yielded state is that of the ended job.
         """
         loop = asyncio.get_running_loop()
         told = loop.time()
@@ -249,7 +253,7 @@ class JobService:
         return found[0] if found else None
 
     def reserve_stream(self, requester: str) -> AbstractAsyncContextManager[Reservation]:
-        """Reserve one of the limited streaming connections for a block.
+        """Reserve one of the limited streaming connections for `requester` while a block runs.
 
         Raise QueueFull, also within the block when the reservation is revoked.
         """
@@ -260,7 +264,8 @@ class JobService:
     ) -> tuple[StoredJob, bool]:
         """Store a job, and return the job and whether it is new.
 
-        Arguments are those of `enqueue`. `traceparent` is the id of a trace.
+        `plan` is the validated request, `sent` its JSON, `quote` its estimated cost, and `sender` the client.
+        `traceparent` is the id of a trace.
         """
         if plan.total > self.limits.points:
             sentence = f"A job may have at most {self.limits.points} points."

@@ -318,7 +318,7 @@ def _step_of_limit(context: Real, mu: Real, rate: Real, steps: Real) -> Real:
 
 
 def _step_of(context: Real, mu: Real, training: Training) -> Real:
-    """Return the mu of one step of a training run of which all steps together have `mu`.
+    """Return the mu of one step of a training run whose steps all together have `mu`.
 
     mu is that of Gaussian membership inference privacy (GMIP).
     """

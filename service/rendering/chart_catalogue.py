@@ -164,7 +164,10 @@ def assessment_dependencies(response: AssessmentsResponse) -> list[Dependency]:
 
 
 def _at_epsilon(response: AssessmentsResponse, epsilon: float) -> Iterator[Dependency]:
-    """Yield the trade-off curve of (`epsilon`, delta)-DP, and the privacy profiles of the run and its Gaussian fit."""
+    """Yield the requests for three curves at a certified `epsilon` (nats) of an assessment.
+
+    They are the trade-off curve of (`epsilon`, delta)-DP, and the privacy profiles of the run and its Gaussian fit.
+    """
     stated = ApproximateDpMechanism(type="approximate_dp", epsilon=epsilon, delta=response.context.delta)
     yield Dependency("curves", CurvesRequest(mechanism=stated, false_positive_rates=RATES), "alone")
     if epsilon <= 0:
@@ -243,7 +246,7 @@ def _profile(
 
 
 def _epsilon(response: AssessmentsResponse) -> float | None:
-    """Return the certified epsilon of an assessment at its delta, or None if it is infinite or too large to send."""
+    """Return the certified epsilon (nats) of an assessment at its delta, or None if infinite or too large to send."""
     first = response.threat_models[0].answers[0]
     upper = first.upper if isinstance(first, NumberAnswer) else None
     return upper if upper is not None and math.isfinite(upper) and upper <= LARGEST_EPSILON / 2 else None

@@ -53,9 +53,10 @@ def evaluate_with_curves(
 
 
 def quote_nested(request: BoundsRequest, places: Mapping[str, str]) -> Quote:
-    """Return the estimated cost of one request for bounds.
+    """Return the estimated cost of one request for bounds inside another request, in microseconds of CPU time.
 
-    Raises PrivacyComputationError with a JSON pointer into the outer request.
+    `places` has JSON pointers in the outer request, by the pointers in this request. Raises PrivacyComputationError
+    with a JSON pointer into the outer request.
     """
     try:
         return bounds_quote(request)
@@ -73,7 +74,7 @@ def resolved_requests_of(quotes: Mapping[Key, Quote]) -> dict[Key, ResolvedReque
 
 
 def combine_quotes(quotes: Sequence[Quote], beside: int = 0) -> Quote:
-    """Return the joint estimated cost of requests for bounds, plus the cost `beside` in microseconds."""
+    """Return the joint estimated cost, in microseconds of CPU time, of requests for bounds, plus the cost `beside`."""
     expected = sum(quote.cost for quote in quotes)
     most = math.ceil(min(sum(quote.ceiling for quote in quotes), MOST_WORK)) + beside
     cost = min(expected + beside, most)

@@ -40,7 +40,10 @@ class CannotAuthenticate(Exception):
 
 
 def requires_credentials(settings: Settings, host: str) -> bool:
-    """Return whether requests to a host and port need credentials."""
+    """Return whether requests to the public port at `host` need credentials, by the settings.
+
+    Without a setting they do if the service listens beyond this machine, or if an issuer of tokens is set.
+    """
     if settings.require_authentication is not None:
         return settings.require_authentication
     return settings.token_issuer is not None or not is_loopback(host)

@@ -40,7 +40,7 @@ def run_jobs(
     audit: AuditStream | None = None,
     tracing: Tracing | None = None,
 ) -> AbstractAsyncContextManager[JobService]:
-    """Return the context in which jobs run, with the backend of the settings."""
+    """Return the context in which jobs run, with the backend of the settings. It yields the service of jobs."""
     if settings.jobs_backend == "celery":
         from service.jobs.celery.backend import celery_jobs
 

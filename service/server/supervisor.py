@@ -100,7 +100,10 @@ class Supervisor:
         self._running[process] = time.monotonic()
 
     def _reap(self) -> int:
-        """Remove processes that exited, delay the next start after a failed start, and return the last exit code."""
+        """Remove processes that exited from the list, and return the last exit code.
+
+        After a process that failed at its start, the next start is delayed.
+        """
         code = 0
         now = time.monotonic()
         self._has_any_started |= any(now - since >= SHORTEST_LIFE_SECONDS for since in self._running.values())

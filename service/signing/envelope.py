@@ -53,7 +53,7 @@ class SignedPayload:
 
 
 def sign_payload(payload: bytes, keys: SigningKeys) -> bytes:
-    """Return the envelope of a payload, signed by the first key. Raise NotSignable for a payload that is too long."""
+    """Return the envelope of a payload in JSON, signed by the first key. Raise NotSignable for a long payload."""
     envelope = SignedPayload(payload, keys.id, keys.sign(encode_for_signature(payload))).encode()
     if len(envelope) > LARGEST_ENVELOPE:
         raise NotSignable(TOO_LONG)

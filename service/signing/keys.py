@@ -85,7 +85,7 @@ class SigningKeys:
 
     @property
     def id(self) -> str:
-        """Identifier of the key that signs."""
+        """Identifier of the key that signs, its thumbprint (RFC 7638)."""
         return self.public[0].id
 
     def sign(self, message: bytes) -> bytes:
@@ -170,7 +170,7 @@ def _read_block(label: bytes, block: bytes) -> Ed25519PrivateKey | Ed25519Public
 
 
 def parse_key_set(text: bytes) -> dict[str, VerificationKey]:
-    """Return the public keys of a JSON Web Key Set by identifier. Raise UnusableKeys."""
+    """Return the Ed25519 public keys of a JSON Web Key Set by identifier. Raise UnusableKeys."""
     if len(text) > LARGEST_KEY_SET:
         raise UnusableKeys(f"the file of public keys has more than {LARGEST_KEY_SET} bytes")
     try:

@@ -68,7 +68,10 @@ def is_audited(path: str, status: int) -> bool:
 
 
 def audit_record(scope: Scope, record: RequestContext, method: str, route: str, status: int) -> dict[str, Any]:
-    """Return the record of a request for the audit stream. It contains no body and no secret."""
+    """Return the record of a request for the audit stream. It contains no body and no secret.
+
+    `route` is the path template.
+    """
     client = scope.get("client")
     decided = record.decision or record.read_decision or {}
     return {

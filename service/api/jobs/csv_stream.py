@@ -31,7 +31,7 @@ class CsvWriter:
     def finish(self) -> bytes:
         """Return the rows that `write` held back because no result object had an answer.
 
-        Without an answer only the columns that all results have are known.
+        Without an answer, only the columns that all results have are known.
         """
         return self._flush() if self._pending else b""
 

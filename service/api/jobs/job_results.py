@@ -41,7 +41,10 @@ async def refuse_quarantined(services: AppServices, job: StoredJob) -> None:
 
 
 async def signed_results(request: Request, job_id: str, services: AppServices) -> Response:
-    """Return the signed statement about the results of a job. Raise NoStatement."""
+    """Return the signed statement about the results of the job `job_id`.
+
+    Raise NoStatement if there can be none.
+    """
     requester = request_context(request.scope).requester
     job = await services.jobs.get(job_id, requester)
     if job.state != "succeeded":

@@ -80,7 +80,10 @@ class JobStreamResponse(StreamingResponse):
 
 
 async def event_stream(jobs: JobService, name: str, requester: str, after: int) -> AsyncGenerator[bytes]:
-    """Yield server-sent events `progress` after each change of a job since revision `after`, and `ended` at its end."""
+    """Yield server-sent events `progress` after each change of a job since revision `after`, and `ended` at its end.
+
+    The data of each event is the job as JSON.
+    """
     async for each in jobs.watch(name, requester, after):
         event = "ended" if each.state in ENDED else "progress"
         data = job_response(each).json_bytes().decode()

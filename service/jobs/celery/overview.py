@@ -88,12 +88,12 @@ class RedisOverview(ABC):
     def _parse_job(self, name: str, pairs: Sequence[bytes]) -> StoredJob: ...
 
     def backlog(self) -> Backlog:
-        """Return the number of active jobs, and the time at which the oldest of them was accepted."""
+        """Return the number of active jobs, and when the oldest was accepted (seconds since 1970; None: no job)."""
         jobs, oldest = self._run(_BACKLOG)
         return Backlog(int(jobs), None if oldest is None else float(oldest))
 
     def active(self) -> Sequence[StoredJob]:
-        """Return all active jobs, oldest first."""
+        """Return all jobs that have not ended, oldest first."""
         jobs: list[StoredJob] = []
         start = 0
         while found := self._run(_ACTIVE, start, start + PAGE - 1):

@@ -71,9 +71,11 @@ class RedisStore(RedisOverview):
     def add(
         self, job: StoredJob, request: bytes, key: str | None, fingerprint: bytes, quota: Quota, size: int
     ) -> StoredJob:
-        """Store a new job, or return the job that has this idempotency key.
+        """Store a new job, or return the job that has the idempotency key `key`.
 
-        Arguments and errors are those of `JobRepository.add`.
+        `request` is the JSON of the request, and `fingerprint` identifies its body. `quota` limits all jobs, and `size`
+        the points of the first chunks. Raise IdempotencyKeyReused for a key of another body, and QueueFull without
+        room.
         """
         added = self._write_job(job, request, key, fingerprint, quota, size)
         if added == "reused":
@@ -84,7 +86,7 @@ class RedisStore(RedisOverview):
         return job if added == job.id else self.get(added)
 
     def import_job(self, job: StoredJob, request: bytes, kept: Sequence[ChunkResult]) -> None:
-        """Store a job that an early release of the service accepted, with its saved results `kept`."""
+        """Store a job that an early release accepted, with its `request` in JSON and its saved results `kept`."""
         sealed = {_format_chunk(each.chunk): self._signed_lines(job, each.chunk, each.lines) for each in kept}
         if sealed:
             with self.client.connection() as client:
@@ -103,10 +105,12 @@ class RedisStore(RedisOverview):
         size: int,
         stored: int = 0,
     ) -> str:
-        """Write the record of a job that already has `stored` bytes of results.
+        """Write the record of a job that already has `stored` bytes of results, and return a name.
 
-        Return the name of the job, or of an earlier job with the same idempotency key. Return "reused" for a key of a
-        different request, and "full" if the quota is exhausted.
+        `request` is the JSON of the request, `key` the idempotency key or None, and `fingerprint` identifies the body.
+        `quota` limits all jobs, and `size` the points of the first chunks. Return the name of the job, or of an earlier
+        job with the same idempotency key. Return "reused" for a key of a different request, and "full" if the quota is
+        exhausted.
         """
         fields: dict[str, Any] = {
             "record": self.authenticator.sign("job", job.id, _json(job, STATIC)),
@@ -142,7 +146,11 @@ class RedisStore(RedisOverview):
         return request
 
     def list(self, requester: str | None, limit: int, cursor: str | None) -> Page:
-        """Return a page of jobs, newest first. The cursor is the rank of the last job of the previous page."""
+        """Return a page of at most `limit` jobs of one requester (group or address), or of all (None), newest first.
+
+        `cursor` is that of the previous page, or None for the first page: the rank of the last job of the previous
+        page.
+        """
         if cursor is not None and not (cursor.isascii() and cursor.isdecimal() and len(cursor) < LONGEST_COUNT):
             raise InvalidCursor
         those = "all" if requester is None else f"of:{requester}"
@@ -178,9 +186,9 @@ class RedisStore(RedisOverview):
         return kept
 
     def claim(self, engine_version: str, worker: str, seconds: float) -> ClaimedChunk | None:  # noqa: ARG002
-        """Claim the next chunk (range of points of a job) of this engine version for `seconds`, or return None.
+        """Claim the next chunk (range of points of a job) of this engine version for the process named `worker`.
 
-        End jobs whose records are forged or unreadable.
+        The claim ends after `seconds`. Return None if no chunk waits. End jobs whose records are forged or unreadable.
         """
         while (found := self._run(scripts.CLAIM, engine_version, seconds)) is not None:
             name = found[0].decode()
@@ -219,15 +227,15 @@ class RedisStore(RedisOverview):
     def restart(self, name: str, generation: int, engine_version: str, digest: str, size: int) -> StoredJob:
         """Restart an active job under another engine version, and delete its results.
 
-        Change nothing if the job was restarted after this `generation`. `size` is the number of points of its first
-        chunks.
+        Change nothing if the job was restarted after this `generation`. `digest` is that of the request under the new
+        version. `size` is the number of points of its first chunks.
         """
         body = {"digest": digest, "engine_version": engine_version, "generation": generation + 1}
         sealed = self.authenticator.sign("version of a job", name, json.dumps(body).encode())
         return self._parse_job(name, self._run(scripts.RESTART, name, generation, engine_version, sealed, size))
 
     def announce(self, worker: str, engine_version: str) -> None:
-        """Record that a worker of this engine version is alive."""
+        """Record that the worker process named `worker`, of this engine version, is alive now."""
         self._run(scripts.ANNOUNCE, worker, engine_version)
 
     def orphans(self, engine_version: str, seconds: float) -> Sequence[StoredJob]:
@@ -238,7 +246,11 @@ class RedisStore(RedisOverview):
         return [*self._readable_jobs(self._run(scripts.ORPHANS, engine_version, seconds))]
 
     def purge(self, now: float, quota: Quota, age_seconds: float) -> Sequence[tuple[StoredJob, JobsError]]:
-        """Remove expired jobs and jobs above the quota, and return the active jobs that must end, with the reason."""
+        """Remove expired jobs and jobs above the quota, and return the active jobs that must end, with the reason.
+
+        `now` is in seconds since 1970. An active job must end after `age_seconds`, or if it is the largest while
+        results exceed the quota.
+        """
         while True:
             removed, too_old, too_large = self._run(scripts.PURGE, now, age_seconds, quota.stored_bytes)
             if not removed:

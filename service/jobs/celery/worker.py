@@ -65,7 +65,11 @@ def run_worker(
     audit: AuditStream | None = None,
     tracing: Tracing | None = None,
 ) -> int:
-    """Compute chunks (ranges of points of jobs) until a signal stops the process, and return the exit code."""
+    """Compute chunks (ranges of points of jobs) until a signal stops the process, and return the exit code.
+
+    `settings` name the Redis server, and `limits` are those of jobs. `make_pool` builds the processes that compute, and
+    `describe` converts an error to a problem document.
+    """
 
     def dropped(reason: str) -> None:
         metrics.count_bad_entry()
@@ -113,7 +117,10 @@ class SharedResultStore:
         )
 
     async def find(self, computation: Computation[Any, Any], digest: str) -> bytes | None:
-        """Return the stored result with this request digest, or None. Raise ResultQuarantined for a disputed result."""
+        """Return the stored result of a resource with this request digest, or None.
+
+        `computation` is the resource. Raise ResultQuarantined for a result that a second computation disputes.
+        """
         body = await self._cache.get(computation.name, digest)
         if body == MARKER:
             raise ResultQuarantined(digest)
@@ -122,7 +129,8 @@ class SharedResultStore:
     def store(self, computation: Computation[Any, Any], digest: str, body: bytes, cost: int, requester: str) -> None:
         """Enqueue the write of a result that is expensive enough to be shared, and of its owner.
 
-        The job keeps its own result in any case.
+        `body` is the response, `cost` its cost in microseconds of CPU time, and `requester` the owner. The job keeps
+        its own result in any case.
         """
         if cost >= self._cost_floor:
             self._cache.put(computation.name, digest, body)
@@ -210,7 +218,10 @@ class ComputeThread:
             await self._link.stop()
 
     async def _tick(self) -> None:
-        """Run the periodic maintenance of jobs and wake workers. Start computing if no wake message arrived in time."""
+        """Remove expired jobs, restart jobs without workers and wake workers, as is due at this time.
+
+        Start computing if no wake message arrived in time.
+        """
         try:
             has_work = await asyncio.to_thread(self._run_housekeeping)
         except Exception as error:  # noqa: BLE001 - two libraries raise their own errors while Redis is unavailable
@@ -258,7 +269,10 @@ def _authenticator(settings: Settings) -> EntryAuthenticator:
 
 
 def _run_consumer(app: Celery, threads: int) -> int:
-    """Run the Celery consumer in this thread until a signal stops it. Return the exit code."""
+    """Run the Celery consumer of `app` in this thread until a signal stops it. Return the exit code.
+
+    It passes messages to `threads` threads.
+    """
     # A receiver of this signal replaces the logging setup of Celery, so that logging stays unchanged.
     signals.setup_logging.connect(lambda **_: None, weak=False)
     logging.getLogger("celery.worker").setLevel(logging.ERROR)

@@ -11,7 +11,7 @@ from service.jobs.repository import Backlog, DispatchedChunk, Worker
 
 
 def backlog(database: sqlite3.Connection) -> Backlog:
-    """Return the number of active jobs in the database, and the time at which the oldest of them was accepted."""
+    """Return how many jobs have not ended, and when the oldest was accepted (seconds since 1970; None: no job)."""
     return Backlog(*database.execute(f"SELECT count(*), min(created) FROM jobs WHERE {ACTIVE}").fetchone())
 
 

@@ -22,7 +22,8 @@ def stored_bytes(database: sqlite3.Connection) -> int:
 def make_room(database: sqlite3.Connection, requester: str, quota: Quota, counted: int) -> None:
     """Remove ended jobs until a requester (client) may store `counted` more bytes.
 
-    Raise QueueFull if the requester stores as much as is free even after the removal of ended jobs.
+    Raise QueueFull if the requester stores as much as is free even after the removal of ended jobs. `quota` limits all
+    jobs together.
     """
     count = f"SELECT count(*), coalesce(sum(requester = ?), 0) FROM jobs WHERE {ACTIVE}"
     everybody, own = database.execute(count, (requester,)).fetchone()
@@ -63,7 +64,7 @@ def largest_active(database: sqlite3.Connection) -> Sequence[StoredJob]:
 
 
 def remove(database: sqlite3.Connection, name: str) -> None:
-    """Remove a job with its request, results and claims."""
+    """Remove the job `name` with its request, results and claims from the database."""
     database.execute("DELETE FROM jobs WHERE id = ?", (name,))
     for table in ("requests", "pieces", "claims"):
         database.execute(f"DELETE FROM {table} WHERE job = ?", (name,))

@@ -71,9 +71,11 @@ class SqliteStore:
     def add(
         self, job: StoredJob, request: bytes, key: str | None, fingerprint: bytes, quota: Quota, size: int
     ) -> StoredJob:
-        """Store a new job, or return the job that has this idempotency key.
+        """Store a new job, or return the job that has the idempotency key `key`.
 
-        Arguments and errors are those of `JobRepository.add`.
+        `request` is the JSON of the request, and `fingerprint` identifies its body. `quota` limits all jobs, and `size`
+        the points of the first chunks. Raise IdempotencyKeyReused for a key of another body, and QueueFull without
+        room.
         """
         with self._file.write_transaction() as database:
             if key is not None:
@@ -115,7 +117,10 @@ class SqliteStore:
         return bytes(row[0])
 
     def list(self, requester: str | None, limit: int, cursor: str | None) -> Page:
-        """Return a page of jobs, newest first, of one requester or of all (None)."""
+        """Return a page of at most `limit` jobs, newest first, of one requester (group or address) or of all (None).
+
+        `cursor` is that of the previous page, or None for the first page.
+        """
         if cursor is not None and not (cursor.isascii() and cursor.isdecimal() and len(cursor) < 19):
             raise InvalidCursor
         before = 2**62 if cursor is None else int(cursor)
@@ -147,9 +152,9 @@ class SqliteStore:
         return [ChunkResult(Chunk(row[0], row[1]), row[2]) for row in rows]
 
     def claim(self, engine_version: str, worker: str, seconds: float) -> ClaimedChunk | None:
-        """Claim the next chunk (range of points) of a job of this engine version for `seconds`.
+        """Claim the next chunk (range of points of a job) of this engine version for the process named `worker`.
 
-        Return None if there is none.
+        The claim ends after `seconds`. Return None if no chunk waits.
         """
         ready = engine_version, self._clock()
         with self._file.read_connection() as database:
@@ -239,7 +244,7 @@ class SqliteStore:
             database.execute("UPDATE jobs SET size = min(size, ?) WHERE id = ?", (size, claim.job.id))
 
     def fail(self, name: str, generation: int, problem: bytes) -> StoredJob:
-        """End an active job with a problem document, and return the job.
+        """End an active job with the JSON problem document `problem`, and return the job.
 
         Change nothing if the job was restarted after this `generation`, a counter of its restarts.
         """
@@ -250,8 +255,8 @@ class SqliteStore:
     def restart(self, name: str, generation: int, engine_version: str, digest: str, size: int) -> StoredJob:
         """Restart an active job under another engine version, and delete its results.
 
-        Change nothing if the job was restarted after this `generation`. `size` is the number of points of its first
-        chunks.
+        Change nothing if the job was restarted after this `generation`. `digest` is that of the request under the new
+        version. `size` is the number of points of its first chunks.
         """
         with self._file.write_transaction() as database:
             job = read_job(database, name)
@@ -270,9 +275,10 @@ class SqliteStore:
             return job
 
     def announce(self, worker: str, engine_version: str) -> None:
-        """Record that a worker is alive. Write nothing without active jobs, so that the disk stays idle.
+        """Record that the worker process named `worker` is alive now.
 
-        If the clock was set back, move claims and announcements back by the same time.
+        Nothing is written without active jobs, so that the disk stays idle. If the clock was set back, move claims and
+        announcements back by the same time.
         """
         now = self._clock()
         with self._file.write_transaction() as database:
@@ -298,7 +304,11 @@ class SqliteStore:
         return [job_from_row(row) for row in rows]
 
     def purge(self, now: float, quota: Quota, age_seconds: float) -> Sequence[tuple[StoredJob, JobsError]]:
-        """Remove expired jobs and jobs above the quota, and return the active jobs that must end, with the reason."""
+        """Remove expired jobs and jobs above the quota, and return the active jobs that must end, with the reason.
+
+        `now` is in seconds since 1970. An active job must end after `age_seconds`, or if it is the largest while
+        results exceed the quota.
+        """
         ending: list[tuple[StoredJob, JobsError]] = []
         with self._file.read_connection() as database:
             old = f"SELECT {NAMES} FROM jobs WHERE {ACTIVE} AND created <= ?"
@@ -368,7 +378,7 @@ class SqliteStore:
             )
 
     def backlog(self) -> Backlog:
-        """Return the number of active jobs, and the time at which the oldest of them was accepted."""
+        """Return the number of active jobs, and when the oldest was accepted (seconds since 1970; None: no job)."""
         with self._file.read_connection() as database:
             return overview.backlog(database)
 
@@ -386,7 +396,10 @@ class SqliteStore:
         return read_job(database, name)
 
     def _end(self, database: sqlite3.Connection, job: StoredJob, state: str, problem: bytes | None = None) -> StoredJob:
-        """Set the final state of an active job, and delete its request and claims. Return the job."""
+        """Set the final `state` of an active job, delete its request and claims, and return the job.
+
+        `problem` is the JSON problem document of a failed job, else None.
+        """
         if job.state not in ("queued", "running"):
             return job
         freed = "coalesce((SELECT length(body) FROM requests WHERE job = id), 0)"

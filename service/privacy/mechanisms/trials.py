@@ -37,7 +37,7 @@ class AbstractTrials(ABC):
 
     @abstractmethod
     def counts(self) -> TrialCounts:
-        """Return the law as a generating function."""
+        """Return the law of the number of trials, with its generating function and derivatives."""
 
 
 @final

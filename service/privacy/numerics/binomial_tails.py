@@ -67,7 +67,7 @@ class TailTable:
     beyond_error: FloatArray
 
     def covers(self, first: int, last: int) -> bool:
-        """Return whether this table has rows for all numbers of successes from `first` to `last`."""
+        """Return whether this table has rows for all numbers k of successes from `first` to `last`."""
         return self.first <= first and last < self.first + len(self.log_mass)
 
 

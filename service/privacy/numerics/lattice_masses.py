@@ -43,7 +43,7 @@ class LatticeMasses:
     relative: float
 
     def plus(self, other: LatticeMasses) -> LatticeMasses:
-        """Return the law of the sum of two independent integers with these laws."""
+        """Return the law of the sum of two independent integers, one with this law and one with the law `other`."""
         terms = min(len(self.masses), len(other.masses)) + 4
         return LatticeMasses(
             self.first + other.first,

@@ -208,9 +208,9 @@ def _from_odds(odds: float, side: int) -> _End:
 
 
 def _from_log_odds(odds: float, side: int) -> _End:
-    """Return the probability with the log odds `odds` and its logarithm, rounded down (`side` -1) or up (1).
+    """Return the probability 1/(1 + e^-`odds`) with its logarithm, rounded down (`side` -1) or up (1).
 
-    Infinite odds are exact.
+    `odds` are log odds in nats. Infinite ones are exact.
     """
     if math.isinf(odds):
         return _End(1.0, 0.0) if odds > 0 else _End(0.0, -math.inf)

@@ -219,7 +219,10 @@ def _cap_alone(curve: AbstractTradeOff) -> float | None:
 
 
 def _cap(curve: AbstractTradeOff) -> float:
-    """Return an upper bound of mu from the curve of eps-DP: every curve with log ratios |L| <= eps lies above it."""
+    """Return an upper bound of mu of a curve whose log-likelihood ratios L are bounded.
+
+    mu is that of Gaussian DP. If |L| <= eps, the curve lies above that of eps-DP, whose mu has a closed form.
+    """
     return min(ApproximateDpTradeOff(_strongest(curve), 0.0).global_gdp_mu.upper, curve.global_gdp_mu_limit)
 
 

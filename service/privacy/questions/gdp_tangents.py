@@ -131,7 +131,7 @@ class _Search:
         return half > 0 and (half < strongest or self.sides[0].curve.searches_points)
 
     def _start(self) -> None:
-        """Insert the tangent of slope 1, which the curve and its inverse share, and a few further tangents."""
+        """Insert the first tangents: that of slope 1, which the curve and its inverse share, and a few others."""
         first, second = self.sides
         if self.rough:
             first.insert(np.append(0.0, self._first_slopes(first)), rough=True)
@@ -142,7 +142,7 @@ class _Search:
         second.insert(self._first_slopes(second), rough=self.rough)
 
     def _first_slopes(self, side: TangentSet) -> FloatArray:
-        """Return log slopes of the first tangents on one side: those of the Gaussian curve over the range.
+        """Return log slopes (nats) of the first tangents on one side: those of the Gaussian curve over the range.
 
         The Gaussian curve has the mu at the ends of the range. The slopes are denser near the end of the range, where
         mu is mostly largest.

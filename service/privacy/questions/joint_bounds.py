@@ -133,7 +133,7 @@ class JointBounds:
         return lower, min(known[1], self._least_eps(log_delta - slack, _smallest(at_high[high <= log_delta - slack])))
 
     def _least_eps(self, log_delta: float, high: float) -> float:
-        """Return the smallest eps <= `high` at which chords of recorded points bound the profile by e^`log_delta`.
+        """Return the smallest eps <= `high` (nats) at which chords of recorded points bound delta by e^`log_delta`.
 
         The bound holds at `high` itself. A chord from (x', delta') to (x'', delta''), with x = e^eps, falls to delta
         where (x'' - x)/(x'' - x') = (delta - delta'')/(delta' - delta'').

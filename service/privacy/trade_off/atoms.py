@@ -99,7 +99,7 @@ class AtomsTradeOff(AbstractTradeOff):
         return with_logs(np.clip(lower, 0.0, 1.0), np.clip(upper, 0.0, 1.0))
 
     def _delta(self, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return delta at each epsilon, and the part of its error that is not relative; shape (m,)."""
+        """Return delta at each epsilon (nats), and the part of its error that is not relative; shape (m,) each."""
         law = self.law
         above = np.searchsorted(-law.losses, -epsilon)  # number of losses above epsilon
         at = np.maximum(above - 1, 0)
@@ -122,7 +122,7 @@ class AtomsTradeOff(AbstractTradeOff):
         return Enclosure(max(min(low, top), 0.0), max(min(high, top), low, 0.0), Evidence.CERTIFIED)
 
     def _root(self, delta: float) -> float:
-        """Return the epsilon at which the computed profile equals delta, within a few roundings of delta."""
+        """Return the epsilon (nats) at which the computed profile equals delta, within a few roundings of delta."""
         law, deltas = self.law, self._deltas
         index = max(int(np.searchsorted(deltas, delta, side="left")) - 1, 0)
         loss, height = float(law.losses[index]), float(self._heights[index])
@@ -193,6 +193,6 @@ class _Points:
 
 
 def _scaled(length: FloatArray, loss: FloatArray) -> FloatArray:
-    """Return e^loss times a length >= 0, which is at most about 1; negative lengths count as 0."""
+    """Return e^`loss` `length` for lengths in [0, about 1]; negative lengths count as 0. All arrays have one shape."""
     with np.errstate(divide="ignore"):
         return np.exp(np.minimum(loss + np.log(np.maximum(length, 0.0)), 1.0))

@@ -37,7 +37,11 @@ MARK_LABEL: Final[Spec] = {"field": "label", "type": "nominal"}
 
 @final
 class Axes(NamedTuple):
-    """Name and title of a chart, and names and titles of its axes."""
+    """Name and title of a chart of probabilities, and names and titles of its axes.
+
+    `x` and `y` are columns of the data, `diagonal` labels the line of guessing, and `label` is the position of labels
+    relative to marked points. `crowded` is whether other curves may pass through this position.
+    """
 
     name: str
     title: str
@@ -78,7 +82,10 @@ RECONSTRUCTION: Final = Axes(
 
 
 def probability_curve(axes: Axes, series: Sequence[Series], subtitle: Sequence[str]) -> Spec:
-    """Return a chart of all curves with their enclosures, the diagonal, and the region that no attacker reaches."""
+    """Return a chart of all curves with their enclosures, the diagonal, and the region that no attacker reaches.
+
+    The chart is a Vega-Lite specification. `subtitle` has its lines of text.
+    """
     rows = [row for each in series for row in each.rows(axes.x, axes.y)]
     smallest = domain_start([row[axes.x] for row in rows])
     x, y = (
@@ -114,7 +121,10 @@ def domain_start(positive: Sequence[float]) -> float:
 
 
 def band(x: Spec, y: Spec, encoding: Spec) -> Spec:
-    """Return a mark for the area between lower and upper bounds. Approximations have no bounds and no area."""
+    """Return a mark for the area between lower and upper bounds. Approximations have no bounds and no area.
+
+    `x` and `y` are the channels of the axes, and `encoding` distinguishes the curves.
+    """
     return {
         "transform": [{"filter": "datum.upper !== null && datum.lower !== null && datum.lower > 0"}],
         "mark": {"type": "area", "opacity": BAND_OPACITY, "clip": True},
@@ -130,7 +140,8 @@ def band(x: Spec, y: Spec, encoding: Spec) -> Spec:
 def line(x: Spec, y: Spec, encoding: Spec, name: str) -> Spec:
     """Return a mark for the line through the safe values of a curve.
 
-    `name` lets a page find the line. It ends in `_shares` if the values are probabilities, else in `_numbers`.
+    `x` and `y` are the channels of the axes, and `encoding` distinguishes the curves. `name` lets a page find the line.
+    The name ends in `_shares` if the values are probabilities, else in `_numbers`.
     """
     shown = tooltip("curve", [*(each["field"] for each in (x, y)), "lower", "upper"])
     return {

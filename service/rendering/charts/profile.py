@@ -50,7 +50,10 @@ class Profile(NamedTuple):
 
 
 def profile(profiles: Sequence[Profile], stated: tuple[float, float], subtitle: Sequence[str]) -> Spec:
-    """Return a chart of delta(epsilon) for each profile, with a mark at the `stated` pair (epsilon, delta)."""
+    """Return a chart of delta against epsilon (nats) for each profile, with a mark at the pair `stated`.
+
+    `stated` is (epsilon, delta), and `subtitle` has lines of text.
+    """
     rows = [row for each in profiles for row in each.rows()]
     largest = max((row[EPSILON] for row in rows), default=1.0)
     x = {

@@ -50,7 +50,8 @@ class Series(NamedTuple):
     def rows(self, x: str, y: str) -> list[Spec]:
         """Return the points that a logarithmic axis can show, as rows with the columns `x` and `y`.
 
-        Points that are not positive are omitted; no bound is moved.
+        The columns hold the rate and the power with its bounds. Points that are not positive are omitted; no bound is
+        moved.
         """
         ends = zip(self.lower or (None,) * len(self.rates), self.upper or (None,) * len(self.rates), strict=True)
         return [

@@ -85,7 +85,10 @@ def _rows(response: SweepsResponse, answer: SweptAnswer, along: str, names: Sequ
 def _layers(
     response: SweepsResponse, place: int, along: str, rows: list[Spec], names: list[str]
 ) -> tuple[list[Spec], list[Spec]]:
-    """Return the marks of a chart, and the rows of data that its axes can show."""
+    """Return the marks of a chart of the answer with index `place`, and the rows of data that its axes can show.
+
+    `along` is the JSON pointer of the number on the horizontal axis, and `names` are the series.
+    """
     answer, name = response.answers[place], f"sweep_{place}"
     question = response.questions[answer.question]
     is_share = question.type not in NOT_SHARES
@@ -225,8 +228,9 @@ def _line(x: Spec, y: Spec, encoding: Spec, name: str) -> list[Spec]:
 def _target(name: str, y: Spec, *, is_share: bool, at_most: bool) -> list[Spec]:
     """Return marks for a limit on the chart: a line, and the area in which the limit holds.
 
-    `name` is the parameter of the chart that holds the limit. `is_share` is whether the axis is in percent, and
-    `at_most` whether the limit is an upper one. The marks are invisible while the parameter is null.
+    `y` is the channel of the vertical axis. `name` is the parameter of the chart that holds the limit. `is_share` is
+    whether the axis is in percent, and `at_most` whether the limit is an upper one. The marks are invisible while the
+    parameter is null.
     """
     word = f"at {'most' if at_most else 'least'} "
     number = f"format(100 * {name}, '.12~g') + ' %'" if is_share else name

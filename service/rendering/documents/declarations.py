@@ -81,7 +81,10 @@ def _assumption(assumption: AssessedAssumption) -> dict[str, Any]:
 
 
 def _attestation(given: Attestation, names: Sequence[str], claimed: dict[Any, AssessedAssumption]) -> dict[str, Any]:
-    """Return an attestation that supports or contradicts the claim about an assumption."""
+    """Return the attestation `given` as evidence that supports or contradicts the claim about an assumption.
+
+    `names` are those of the people who attest, and `claimed` has the assumptions by code.
+    """
     holds = "holds" if given.holds == "yes" else "does not hold"
     when = "" if given.when is None else f" ({given.when})"
     side = "claims" if given.holds == "yes" else "counterClaims"

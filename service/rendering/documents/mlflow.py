@@ -46,7 +46,10 @@ def mlflow_run(response: AssessmentsResponse) -> str:
 
 
 def _numbers(attacked: AssessedThreatModel, room: str) -> list[tuple[str, float]]:
-    """Return the names and values of the metrics about one attacker, with names that begin with `room`."""
+    """Return the names and values of the metrics about one attacker, with names that begin with `room`.
+
+    Numbers are upper bounds, or estimates of an approximation.
+    """
     return [
         (f"{PREFIX}{room}{row.key}{suffix}", number)
         for row in rows(attacked.answers)

@@ -107,7 +107,7 @@ def remarks(answers: tuple[Answer, ...]) -> Iterator[str]:
 
 
 def _name(answer: Answer) -> tuple[str, str]:
-    """Return the title and the key of the number of an answer."""
+    """Return the title of an answer's number for readers, and its key of ASCII letters, digits and `_.-`."""
     match answer.question:
         case EpsilonQuestion(delta=delta):
             return AT_DELTA.get(delta, f"Epsilon at delta {format_exact(delta)}"), "epsilon"

@@ -38,9 +38,10 @@ LONGEST_REQUEST: Final = 20_000
 def render_report(
     response: AssessmentsResponse, charts: Sequence[Spec], drawings: Sequence[bytes], shown: list[str]
 ) -> bytes:
-    """Render the HTML page of an assessment. `drawings` has an SVG for each chart, `shown` the digests of all results.
+    """Render the HTML page of an assessment, and return its bytes.
 
-    If nothing is proved about the run, the page has no results in numbers.
+    `charts` are Vega-Lite specifications, `drawings` has an SVG for each of them, and `shown` the digests of all
+    results. If nothing is proved about the run, the page has no results in numbers.
     """
     request = canonical_text(request_of(response))
     page = _template().render(

@@ -113,7 +113,10 @@ LONGEST_RATE: Final = 8
 
 
 def _rate(rate: float, outward: Callable[[float, int], str]) -> str:
-    """Format a rate with all its digits if they are few, as in a request; otherwise round it by `outward`."""
+    """Format a rate of a request with all its digits if they are few; otherwise round it by `outward`.
+
+    `outward` is `rounded_up` or `rounded_down`.
+    """
     given = format_exact(rate)
     return given if len(given) <= LONGEST_RATE else outward(rate, SHOWN)
 

@@ -121,7 +121,10 @@ def _label(value_fields: Object) -> str:
 
 
 def _joined(what: str, name: str, entry: Object | None = None) -> str:
-    """Return a label of a number: `what` with the name of its member, and the values that distinguish a list entry."""
+    """Return a label of a number: `what` with the name of its member, and the values that distinguish a list entry.
+
+    `entry` is the entry of a list that contains the number, or None.
+    """
     words = [what] if what else []
     value_fields = entry or {}
     if name == "threat_models":

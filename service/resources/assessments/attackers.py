@@ -85,7 +85,10 @@ class Attackers:
 
 
 def relaxed_attackers(run: AssessedRun, tolerance: float) -> Attackers:
-    """Return the attackers of a run that are weaker than the worst case."""
+    """Return the attackers of a run that are weaker than the worst case.
+
+    `tolerance` is the relative width of answers that their requests ask for.
+    """
     if (run.threat_model.records or 1) > 1:
         reason = (
             "The theory of this attacker covers one record. The numbers of this assessment are for all records of one "

@@ -72,7 +72,8 @@ def judged_alone(change: Change, judged: AssessedRun, epsilon: ResponseFields) -
 def tuning_advice(run: AssessedRun, epsilon: ResponseFields, described: MechanismSpec) -> str | None:
     """Return how much a geometric number of tuning runs would reduce epsilon, as a sentence, or None if it does not.
 
-    `epsilon` is the answer for the judged `run`, a selection among a fixed number of runs of the mechanism `described`.
+    `epsilon` (nats) is the answer for the judged `run`, a selection among a fixed number of runs of the mechanism
+    `described`.
     """
     runs = run.context.tuning_runs or 1
     drawn = _epsilon("", lambda: drawn_run(described, runs), run)

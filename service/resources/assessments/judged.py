@@ -49,7 +49,11 @@ Training: TypeAlias = DpsgdMechanism | NoisySgdMechanism | PoissonSampledMechani
 @final
 @dataclass(frozen=True, slots=True)
 class AssessedRun:
-    """Training run to be assessed: mechanism, context, and the worst case with the records of a privacy unit."""
+    """Training run to be assessed: mechanism, context, and the worst case as the attacker.
+
+    The worst case counts the records of one privacy unit. For a selection among tuning runs, `composed` is the
+    composition of all runs, which bounds the selection.
+    """
 
     mechanism: MechanismSpec
     context: AssessmentContext
@@ -69,12 +73,12 @@ class AssessedRun:
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """Sizes of the data set that the context or the mechanism states."""
+        """Sizes of the data set (numbers of records) that the context or the mechanism states."""
         return tuple(sorted({*self._named("dataset_size")}))
 
     @property
     def batches(self) -> tuple[int, ...]:
-        """Sizes of batches that the context or the mechanism states."""
+        """Sizes of batches (numbers of records) that the context or the mechanism states."""
         return tuple(sorted({*self._named("batch_size")}))
 
     @property

@@ -20,11 +20,11 @@ from service.resources.numbers import UNPROVED, enclosed_number, with_evidence_o
 
 
 def gdp_summary(curves: TradeOffPair, mu: ResponseFields) -> ResponseFields | None:
-    """Return mu of Gaussian DP with its regret, as fields of the response, or None.
+    """Return mu of Gaussian differential privacy with its regret, as fields of the response, or None.
 
     The result is None if mu is infinite, without proof, or 0 because its range of error rates may be empty. The regret
-    is the distance of the curve of mu-GDP below that of the run, along lines of slope 1. `mu` is the answer for
-    direction add.
+    is the distance of the curve of mu-GDP below that of the run, along lines of slope 1. `curves` are those of the run,
+    and `mu` is the answer for the direction add.
     """
     curve = curves.add
     if curve.evidence in UNPROVED or not math.isfinite(mu["upper"]) or range_may_be_empty(mu["notes"]):

@@ -32,7 +32,7 @@ NEAR_ONE: Final = (
 @final
 @dataclass(frozen=True, slots=True)
 class ClaimJudgement:
-    """Verdict on a claimed number. `by` is the distance of the number from the proved bound."""
+    """Verdict on a claimed number, with notes. `by` is the distance of the number from the proved bound."""
 
     verdict: VerdictName
     holds: Held

@@ -43,7 +43,8 @@ class ConvexNodes:
     """Bounds `lower` <= V <= `upper` of a function V, convex in x = e^c, at nodes c_k of spacing h.
 
     The bounds at c are in units of e^{scale - slope c}, the unit of the node. All arrays have the shape (nodes,). A
-    cell is the interval between two neighbouring nodes.
+    cell is the interval between two neighbouring nodes. `error` bounds the error of the logarithm of the unit. `rises`
+    is whether V increases with c, and `positive` whether the minima of V are positive.
     """
 
     c: FloatArray

@@ -46,8 +46,8 @@ NEAR_THE_END: Final = 1e-13
 class TiltedRun:
     """Run whose loss L is weighted by e^{(1/2 + r) L} (tilted), with the contour Re z = 1/2 + r.
 
-    The contour evaluates the profile at thresholds near `mean`. `mean` and `deviation` are those of L under the tilted
-    law.
+    The contour evaluates the profile at thresholds near `mean`. `mean` and `deviation` (nats) are those of L under the
+    tilted law.
     """
 
     def __init__(self, cumulants: ResponseCumulants, r: float, left: float, right: float) -> None:
@@ -165,7 +165,7 @@ class ResponseTilts:
         ]
 
     def _next(self, r: float) -> float:
-        """Return the next larger r, whose contour Re z = 1/2 + r covers thresholds that adjoin those of the given r.
+        """Return the next larger r, whose contour Re z = 1/2 + r covers thresholds next to those of the given r.
 
         An inversion contour evaluates the profile at thresholds near the mean of the tilted loss.
         """

@@ -68,7 +68,7 @@ def read_point(source: ThresholdSource, false_positive_rate: Fraction, guess: fl
 
 
 def read_profile(source: ThresholdSource, epsilon: arb) -> arb:
-    """Return a ball of the privacy profile at `epsilon`, from the test that the loss exceeds epsilon.
+    """Return a ball of the privacy profile at `epsilon` (nats), from the test that the loss exceeds epsilon.
 
     The profile is power - e^epsilon alpha, where alpha is the false positive rate of the test. `source` gives the test.
     """
@@ -78,7 +78,7 @@ def read_profile(source: ThresholdSource, epsilon: arb) -> arb:
 
 
 def read_epsilon(source: ThresholdSource, delta: Fraction, guess: float) -> Reading:
-    """Return the root eps of delta(eps) = delta as a ball (interval), which may extend below 0.
+    """Return the root eps (nats) of delta(eps) = delta as a ball (interval), which may extend below 0.
 
     Parameters
     ----------
@@ -121,7 +121,7 @@ def _margins(value: arb, slope: arb, root: arb, bits: int) -> list[arb]:
 
 
 def _newton(source: ThresholdSource, start: arb, residual: _Residual) -> arb:
-    """Return about the threshold at which ln value = ln goal, by Newton's method from `start`.
+    """Return about the threshold (nats) at which ln value = ln goal, by Newton's method from `start`.
 
     `residual` gives value, goal and slope of the value at a threshold. The result is the last threshold that the source
     can evaluate. No proof relies on it.

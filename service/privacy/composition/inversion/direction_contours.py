@@ -69,7 +69,8 @@ class DirectionContours:
     def fallback(self) -> FallbackBounds:
         """Bounds of the run's numbers that need no inversion contour.
 
-        Laplace and two-point steps always reveal information on the record.
+        They serve numbers whose enclosures on contours are wide, and follow from Chernoff's inequality and closed
+        forms.
         """
         transform = self.run.transform(TRUNCATION_DIGITS[-1], reflected=self.reflected)
         steps, never = self.run.sampled_steps or (), self.run.log_prob_never_sampled
@@ -115,7 +116,10 @@ class DirectionContours:
         return None if self.deformed is None else steps[0]
 
     def is_far(self, epsilon: float) -> bool:
-        """Return whether delta(epsilon) is tiny and one rare large loss of a step may determine it."""
+        """Return whether delta(epsilon) is tiny and one rare large loss of a step may determine it.
+
+        `epsilon` is in nats. The result only chooses the method.
+        """
         step = self.jumping_step
         if step is None or self.deformed is None:
             return False

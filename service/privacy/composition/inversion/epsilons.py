@@ -56,7 +56,7 @@ def _advantage_cap(contours: DirectionContours) -> float:
     """Return an upper bound of the advantage delta(0) of a run of sampled Gaussian steps; infinity for other runs.
 
     The advantage of a run is at most the sum over its steps. That of a step of rate p is p (2 Phi(mu/2) - 1), where mu
-    is the distance of its shifts.
+    is the distance of its shifts. `contours` are the contours of one direction of the run.
     """
     steps = contours.run.sampled_steps
     if not steps or contours.run.gaussian_mu_squared > 0:
@@ -172,10 +172,11 @@ def epsilon_on_contour(tilt_grid: TiltGrid, tilt: Tilt, delta: float, good_width
 
 
 def _proved(tilt: Tilt, threshold: FloatArray, deltas: FloatArray) -> Enclosure | None:
-    """Return an enclosure of epsilon around an approximate root of the profile, or None.
+    """Return an enclosure of epsilon (nats) around an approximate root of a run's privacy profile, or None.
 
-    `threshold` and `deltas` have the shape (1,): the root in nats, and the value of the profile there. The result is
-    None where the root is not positive and finite, or the proof fails.
+    `threshold` and `deltas` have the shape (1,): the approximate root in nats, and the value of delta that the profile
+    should have there. The contour of `tilt` gives the profile. The result is None where the root is not positive and
+    finite, or the proof fails.
     """
     if not 0 < threshold[0] < math.inf:
         return None

@@ -184,10 +184,10 @@ class _Query(ABC):
     def _evaluate_at(self, levels: IndexArray, where: IndexArray, following: int) -> bool:
         """Evaluate each number with an index in `where` on contours of its truncation level, and narrow its enclosure.
 
-        `levels` has the index of the level of each of the n numbers. `following` is the index of the next attempt, or 0
-        for a list on few contours without their neighbours. A truncation level says how little of the loss's law is
-        omitted. The result is False if other levels cannot help either: the moment-generating function does not decay
-        on a contour.
+        A truncation level 10^-d omits rare large losses of total probability at most 10^-d. `levels` has the index of
+        the level of each of the n numbers. `following` is the index of the next attempt (each attempt has another
+        level). 0 means that few contours serve the whole list, without contours at neighbouring tilts. Return whether
+        further levels may help. They cannot where the moment-generating function does not decay on a contour.
         """
         may_help = True
         chosen_levels: list[int] = levels[where].tolist()

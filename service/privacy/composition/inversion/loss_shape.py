@@ -105,11 +105,11 @@ def shape_of(parts: tuple[Counted, ...]) -> tuple[Shape, float]:
 
 
 def _smooth_noise(part: GaussianMixturePart) -> float:
-    """Return how large the noise of a mixture over its shift has to be for narrow enclosures on contours.
+    """Return the least ratio of noise to shift at which contours give narrow enclosures for a mixture of Gaussians.
 
-    `part` describes the mixture. The limit is for two mirrored mixtures. Deformed contours serve mixtures with one rare
-    shift, so that less noise suffices there. A mirrored step compares two laws that are mirror images at 0, as when one
-    record replaces another.
+    Noise and shift are in one unit, and `part` describes the mixture. The ratio is that for two mirrored mixtures.
+    Mixtures with one rare shift need less noise, because deformed contours serve them. A mirrored step compares two
+    laws that are mirror images at 0, as when one record replaces another.
     """
     return DIRECT_NOISE if len(part.shifts) == 2 and part.weights[1] < LARGEST_RATE else SMOOTH_NOISE
 

@@ -52,9 +52,10 @@ class Wanted:
 
 
 def run_of(curve: AbstractTradeOff) -> RunLaw | None:
-    """Return the run whose contours evaluate a curve first, or None.
+    """Return the run of a curve that can be evaluated together with other runs, or None.
 
-    The result is None where no run underlies the curve, or where the run is evaluated alone.
+    Bounds around the curve of a run (data processing, sums of guarantees, intersections) are removed first. The result
+    is None where contours do not evaluate the curve, or where they evaluate its run alone.
     """
     while isinstance(curve, DataProcessingBound | Intersected | SumOfGuarantees):
         curve = curve.curve
@@ -63,7 +64,7 @@ def run_of(curve: AbstractTradeOff) -> RunLaw | None:
 
 @np.errstate(all="ignore")
 def evaluate_together(wanted: Iterable[Wanted], width: float) -> None:
-    """Evaluate numbers of many runs together, and keep the narrow enclosures in `known` of each run.
+    """Evaluate the numbers `wanted` of many runs together, and keep the narrow enclosures in `known` of each run.
 
     An enclosure is kept if its relative width is at most `width`. Where epsilon is needed in both directions, a bound
     of epsilon of the remove direction is kept as well. The remove direction is evaluated only where that bound is not

@@ -283,9 +283,9 @@ class TransformsOfManyRuns(TransformsOfRuns):
     ) -> None:
         """Lay out the contours of R runs; all arrays have the shape (R,).
 
-        `unit` is the index of the steps that a run repeats, `count` is how often they are repeated, and `theta` is the
-        tilt. `groups` has the contours that share nodes, and `reflected` is whether the hypotheses are swapped. Runs
-        with more nodes than `most_nodes` are evaluated alone.
+        `law` has the log-moment functions of all units of steps. `unit` is the index of the steps that a run repeats,
+        `count` is how often they are repeated, and `theta` is the tilt. `groups` has the contours that share nodes, and
+        `reflected` is whether the hypotheses are swapped. Runs with more nodes than `most_nodes` are evaluated alone.
         """
         self._groups, self._reflected = groups, reflected
         self.theta = with_exact_complement(theta) if reflected else theta

@@ -169,7 +169,10 @@ class RunLaw:
 
     @property
     def most_together(self) -> int:
-        """Maximal number of different steps whose numbers share arrays; only steps whose loss has a density count."""
+        """Largest number of different steps that one group of equal laws evaluates in shared arrays.
+
+        Only groups whose losses have a density count; the value is 0 without any.
+        """
         return max((len(group) for group in self.groups if group[0].decays), default=0)
 
     def transform(self, digits: float, *, reflected: bool) -> LossTransform | None:

@@ -192,8 +192,8 @@ class Tilt:
     def __init__(self, transform: Cumulants, columns: tuple[float, ...]) -> None:
         """Store the `columns` theta, K(theta), K'(theta), sqrt K''(theta), tail score and ln delta.
 
-        K is the log-moment function of the loss of the run, and K'(theta) is the threshold with this saddle point. The
-        last two columns are the approximations `tail_scores` and `log_profiles` there.
+        K = `transform` is the log-moment function of the loss of the run, and K'(theta) is the threshold with this
+        saddle point. The last two columns are the approximations `tail_scores` and `log_profiles` there.
         """
         self._transform = transform
         self.theta, self.value, self.threshold, self.deviation, self.score, self.log_profile = columns
@@ -461,11 +461,11 @@ class TiltGrid:
         return (scores <= self._sides[1][-1].score + 1) & (scores >= self._sides[-1][-1].score - 1)
 
     def for_rates(self, false_positive_rates: FloatArray, slack: float = 0.0) -> list[Tilt]:
-        """Return the best tilt for each of n false positive rates; `slack` is that of `for_thresholds`.
+        """Return the best tilt for each of n false positive rates, or one that loses at most `slack` nats more.
 
-        The threshold c has P0(S > c) equal to the rate. It is estimated from the tilt at whose saddle point the tail of
-        the loss S under H0 is nearest, and from the standard deviation there. Tilts are real numbers at which contours
-        may cross the axis (`TiltGrid`).
+        The slack lets few contours serve the list. The threshold c has P0(S > c) equal to the rate. It is estimated
+        from the tilt at whose saddle point the tail of the loss S under H0 is nearest, and from the standard deviation
+        there. Tilts are real numbers at which contours may cross the axis (`TiltGrid`).
         """
         scores = -ndtri(false_positive_rates)
         self._extend_to("score", float(scores.min()), float(scores.max()))

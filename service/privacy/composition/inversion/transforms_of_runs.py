@@ -159,7 +159,7 @@ class TransformOfRun(TransformsOfRuns):
     """Log-moment function of one run on one contour, so that R = 1."""
 
     def __init__(self, transform: LossTransform, theta: float) -> None:
-        """Prepare the contour Re z = theta (the tilt) of a run.
+        """Prepare the contour Re z = theta (the tilt) of the run with the log-moment function `transform`.
 
         The largest number of nodes is small for runs of Gaussian steps, which other truncation levels and deformed
         contours also serve.
@@ -223,7 +223,8 @@ class TransformOfRun(TransformsOfRuns):
     def values(self, step: FloatArray, counts: IndexArray) -> ValuesOnContour:
         """Return K(theta + i k `step`) - K(theta) at the nodes k = 0.. of the contour, shape (1, nodes + 1).
 
-        The result has error bounds. K is the log-moment function of the run, and theta the tilt of the contour.
+        The last node is the largest of `counts`, and the result has error bounds. K is the log-moment function of the
+        run, and theta the tilt of the contour.
         """
         count = int(counts[0])
         count_work(_AN_ELEMENT * count * self._contour.work(count * float(step[0])))

@@ -182,7 +182,7 @@ def _lowered(nodes: LatticeNodes, gaps: FloatArray) -> tuple[FloatArray, FloatAr
     """Return the dots of the law `lower`: G up to x = 1 and D from there on, each less the larger gap of its two cells.
 
     D(x) = E(X - x)_+ and G(x) = E(x - X)_+ for the likelihood ratio X, and `gaps` has one number for each cell. The
-    dots are 0 from shortly before they would be negative.
+    dots are 0 from shortly before they would be negative. The result has the shape of the `nodes`.
     """
     padded = np.concatenate([[0.0], gaps, [0.0]])
     lowering = np.maximum(padded[:-1], padded[1:]) * (1 + 1e-9)
@@ -218,8 +218,8 @@ def _sums(
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return D, G and H of a law at the nodes x, as sums of positive terms, shape (nodes,) each.
 
-    D(x) = E(X - x)_+, G(x) = E(x - X)_+ and H(x) = E min(X, x) for the likelihood ratio X. `below` and `beyond` are the
-    H0-mass at X = 0 and the H1-mass at X = inf.
+    D(x) = E(X - x)_+, G(x) = E(x - X)_+ and H(x) = E min(X, x) for the likelihood ratio X. `masses` are the H0-masses
+    at the nodes. `below` and `beyond` are the H0-mass at X = 0 and the H1-mass at X = inf.
     """
     width = nodes.width
     above = running_sums(masses[::-1])[::-1]  # H0-mass at this node and to its right
@@ -278,7 +278,7 @@ def _checked_lower(
 
 
 def _rounding(nodes: int, lattice: Lattice) -> float:
-    """Return a bound of the relative rounding of sums over the masses of a law with this number of nodes.
+    """Return a bound of the relative rounding error of sums over the masses of a law with `nodes` nodes on `lattice`.
 
     It covers the nodes x_k = e^{kh}, their widths, two nested sums over the masses, and the sums of all masses.
     """
@@ -330,7 +330,7 @@ def _over(
 
 @dataclass(frozen=True, slots=True)
 class _Convex:
-    """Bounds of a convex function of x at the nodes of a lattice, shape (nodes,), and beyond them.
+    """Bounds `lower` and `upper` of a convex function of x at the nodes of a lattice, shape (nodes,), and beyond them.
 
     `at_zero` is the largest value of the function at x = 0, `last_slope` the largest slope beyond the last node, and
     `least` a lower bound everywhere.

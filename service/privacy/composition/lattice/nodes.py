@@ -59,7 +59,8 @@ class LatticeNodes:
     """Enclosures of a step's functions D, G and H at the nodes x_k = e^{loss_k} of a lattice, shape (nodes,) each.
 
     D(x) = E(X - x)_+ (`profile`), G(x) = E(x - X)_+ (`left`) and H(x) = E min(X, x) (`middle`) for the likelihood ratio
-    X under H0. The enclosures hold at the exact nodes. `zero` is the index of the node next to x = 1.
+    X under H0. The enclosures hold at the exact nodes. `zero` is the index of the node next to x = 1. `losses` are the
+    losses of the nodes in nats, and `step` is their distance.
     """
 
     losses: FloatArray
@@ -84,7 +85,7 @@ _A_NODE = 0.2
 
 
 def read_nodes(add: AbstractTradeOff, remove: AbstractTradeOff, lattice: Lattice) -> LatticeNodes:
-    """Compute enclosures of D, G and H of a step at the nodes of a lattice from its curves in both directions.
+    """Compute enclosures of D, G and H of a step at the nodes of a lattice, from its curves `add` and `remove`.
 
     D(x) = E(X - x)_+ and G(x) = E(x - X)_+ for the likelihood ratio X. Each is evaluated where it is the smaller
     number, and H(x) = E min(X, x) from both.

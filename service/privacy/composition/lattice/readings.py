@@ -135,9 +135,10 @@ LEAST_PROFILE = -690.0
 
 
 def read_lattice_profile(pair: LatticePair, epsilon: FloatArray) -> Readings:
-    """Compute bounds of ln of the privacy profile at finite epsilons, from both laws `pair` of a run on a lattice.
+    """Compute bounds of ln of the privacy profile at finite epsilons (nats), from both laws `pair` of a run.
 
-    The result has the shape of `epsilon`. Outside the thresholds of the laws the bounds are 0 and 1, as logarithms.
+    The laws are those on a lattice of losses. The result has the shape of `epsilon`. Outside the thresholds of the laws
+    the bounds are 0 and 1, as logarithms.
     """
     with np.errstate(all="ignore"):
         if pair.theta > 1:
@@ -179,9 +180,10 @@ def _profile_right(pair: LatticePair, epsilon: FloatArray) -> tuple[FloatArray, 
 
 
 def _profile_middle(pair: LatticePair, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return lower and upper bounds of ln delta from H(c) = E min(X, e^c) = 1 - delta, which increases in c.
+    """Return lower and upper bounds of ln delta at `epsilon` (nats) from H(c) = E min(X, e^c) = 1 - delta.
 
-    X is the likelihood ratio of the run under H0. `pair` has the upper and the lower law of the run.
+    H increases with c. X is the likelihood ratio of the run under H0. `pair` has the upper and the lower law of the
+    run.
     """
     low, high, (rounding, shift) = pair.low_upper, pair.high_lower, _safe_shifts(pair, epsilon)
     smaller = _interpolate(low.c, low.middle, epsilon - rounding) - pair.upper_slack.middle - LOG_ROUNDING

@@ -43,6 +43,9 @@ _ATOM_CHOICES = 4000
 _MANY_DISTANCES = 64
 """Number of distances of atoms from which on a common lattice is tried before other spacings."""
 
+_MOST_DISTANCES = 1_000
+"""Largest number of distances of atoms for which spacings are tried. No spacing divides more different distances."""
+
 _SHORT_LOSS = 30.0
 """Nats: a lattice covers all losses up to a smaller bound. A larger bound may be almost never reached."""
 
@@ -113,8 +116,9 @@ def _farthest_loss(curve: AbstractTradeOff, log_tail_mass: float) -> float:
 class LatticeRun:
     """Laws of all steps of a run on one lattice of spacing `step`, which bound the run from above and from below.
 
-    `composed` caches the composed laws by the tilt; None marks a tilt at which the composition failed. At a tilt the
-    masses are multiplied by e^{tilt loss}.
+    `step` is in nats. `upper` and `lower` have the bounding laws of each kind of step with its count, and `off_nodes`
+    the steps whose losses lie between nodes. `composed` caches the composed laws by the tilt; None marks a tilt at
+    which the composition failed. At a tilt the masses are multiplied by e^{tilt loss}.
     """
 
     step: float
@@ -259,7 +263,7 @@ def _aligned(atoms: list[Atoms], spacing: float) -> float:
     common = _common_gap(distances)
     if common > 0:
         return common / math.ceil(common / spacing) if common > spacing else common * math.floor(spacing / common)
-    if len(sizes) == 0:
+    if not 0 < len(sizes) <= _MOST_DISTANCES:
         short = 2.0 ** (math.floor(math.log2(spacing)) - 20)
         return math.floor(spacing / short) * short
     first = math.ceil(float(sizes[-1]) / spacing)

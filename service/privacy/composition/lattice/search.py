@@ -269,9 +269,9 @@ class LatticeSearch:
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """Known bounds of some numbers, by index, with the function that evaluates composed laws to tighten the bounds.
+    """Known bounds of some numbers, by index, with the function that evaluates composed laws to tighten them.
 
-    `linear` is whether the bounds are numbers instead of logarithms.
+    `read` is this function. `linear` is whether the bounds are numbers instead of logarithms.
     """
 
     known: Readings

@@ -61,7 +61,8 @@ class Accuracy:
 
     A width is (upper - lower)/upper of an enclosure. A contour is the path of an inversion integral of the moment
     generating function. A straight contour is a vertical line, and a deformed contour leaves that line. A width up to
-    `straight_width` needs no further straight contours.
+    `straight_width` needs no further straight contours. `long_lists` is whether all numbers are evaluated in long
+    lists.
     """
 
     relative_tolerance: float = DEFAULT_TOLERANCE

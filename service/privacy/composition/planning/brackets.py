@@ -105,12 +105,20 @@ def sides(step: AbstractStep) -> tuple[Steps, AbstractStep, str | None] | None:
 
 
 def added(steps: Steps) -> Steps:
-    """Return the run with one step in place of several equal steps whose stated bounds add up.
+    """Return the run with one step in place of several steps whose stated bounds add up, also of different steps.
 
-    The run is unchanged if no step has such bounds, or if the sum is out of their domain.
+    The run is unchanged if no steps have such bounds, or if the sum is out of their domain.
     """
-    found = [(step.added(count), step, count) for step, count in steps]
-    return merged((step, count) if together is None else (together, 1) for together, step, count in found)
+    known: list[tuple[AbstractStep, int]] = []
+    for step, count in steps:
+        together = (step, count) if (total := step.added(count)) is None else (total, 1)
+        for number, (earlier, times) in enumerate(known):
+            if times == together[1] == 1 and (total := earlier.plus(together[0])) is not None:
+                known[number] = (total, 1)
+                break
+        else:
+            known.append(together)
+    return merged(known)
 
 
 def sentence(steps: Steps) -> str:

@@ -24,7 +24,7 @@ from service.privacy.composition.planning.brackets import (
     sentence,
     sides,
 )
-from service.privacy.composition.planning.cost import TABLES
+from service.privacy.composition.planning.cost import MOST_LAW_WORK, TABLES, expensive_laws, law_work
 from service.privacy.composition.planning.cost_model import summed
 from service.privacy.composition.planning.options import DEFAULT_OPTIONS, EngineOptions
 from service.privacy.composition.planning.parts import contour_parts
@@ -49,6 +49,8 @@ CERTAIN: Final = ("auto", "closed_form", "contour", "discretised")
 """Methods whose answers are bounds."""
 MOST_IN_TURN: Final = 64
 """Maximal number of steps whose dominating pairs are composed, too, where their stated bounds add up."""
+MOST_POLYGONS: Final = 4
+"""Number of different steps with added bounds from which on their dominating pairs are not composed."""
 MOST_PRICED: Final = 16
 """Maximal number of components of a mixture that are planned for its cost. Further components cost about as much."""
 
@@ -180,6 +182,27 @@ def pair(
 def _composition(steps: Steps, kind: str, method: str, options: EngineOptions) -> Plan:
     if method in ALONE and is_single(steps) and type(steps[0][0]) in closed_forms.PLAIN:
         return closed_forms.one_step(steps[0][0])
+    if law_work(steps) > MOST_LAW_WORK:
+        return _planned_later(steps, kind, method, options)
+    return _planned_now(steps, kind, method, options)
+
+
+def _planned_later(steps: Steps, kind: str, method: str, options: EngineOptions) -> Plan:
+    """Plan a run whose laws cost too much for a plan: the engine is chosen when curves are first needed.
+
+    Plans are made in the thread that serves all clients, and curves in a worker.
+    """
+    engine = closed_forms.CLOSED_FORM if is_single(steps) else "discretised"
+    known = closed_forms.one_step(steps[0][0]) if is_single(steps) else engines.lattices(steps, options)
+    build = partial(_built_later, steps, kind, method, options)
+    return Plan(engine if method == "auto" else method, summed([expensive_laws(steps), known.cost]), build)
+
+
+def _built_later(steps: Steps, kind: str, method: str, options: EngineOptions) -> TradeOffPair:
+    return _planned_now(steps, kind, method, options).curves
+
+
+def _planned_now(steps: Steps, kind: str, method: str, options: EngineOptions) -> Plan:
     if any(step.sides() is not None for step, _ in steps):
         return _between(steps, kind, method, options)
     if is_bracket(steps):
@@ -287,7 +310,7 @@ def _above(steps: Steps, kind: str, method: str, options: EngineOptions, loose: 
             plans.append(closed_forms.one_step(together[0][0]))
         else:
             plans += _above(together, kind, method, options, loose)
-        if sum(count for _, count in steps) > MOST_IN_TURN:
+        if len(steps) - len(together) >= MOST_POLYGONS or sum(count for _, count in steps) > MOST_IN_TURN:
             return plans
     most = dominating(steps)
     if not is_bracket(most) or contour_parts(most) is not None:

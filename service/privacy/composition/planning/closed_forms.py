@@ -55,7 +55,7 @@ COSTS: Final[dict[type[AbstractStep], tuple[CostModel, Ceiling | None]]] = {
 
 
 def one_step(step: AbstractStep) -> Plan:
-    """Return the plan of a single step, whose trade-off curve is exact."""
+    """Return the plan (engine, curves and cost) of a single step, whose trade-off curve is exact."""
     build = partial(_one_step, step)
     model, ceiling = COSTS.get(type(step), (cost.ATOMS if isinstance(step, AtomicStep) else cost.ONE_CURVE, None))
     if isinstance(step, StatedDivergences):
@@ -77,7 +77,10 @@ def _one_step(step: AbstractStep) -> TradeOffPair:
 
 
 def gaussian_sum(parts: tuple[Counted, ...] | None) -> Plan | None:
-    """Return the plan of a run of Gaussian steps; None for other runs."""
+    """Return the plan (engine, curves and cost) of a run of Gaussian steps; None for other runs.
+
+    `parts` has pairs (description of a step, number of such steps).
+    """
     shifts = tuple((mu, count) for part, count in parts or () if (mu := part.gaussian_shift) is not None)
     if parts is None or len(shifts) < len(parts):
         return None
@@ -96,9 +99,9 @@ def _composed_gaussians(shifts: tuple[tuple[Enclosure, int], ...]) -> TradeOffPa
 
 
 def summed(steps: Steps) -> Plan | None:
-    """Return the plan of a run whose loss distribution is an exact sum; None for other runs.
+    """Return the plan (engine, curves and cost) of a run whose law of the loss is an exact sum; None for other runs.
 
-    These are runs of (epsilon, delta)-DP steps alone, or of equal Laplace steps.
+    Such runs consist of (epsilon, delta)-DP steps alone, or of equal Laplace steps.
     """
     responses = responses_of(steps)
     if responses is not None:
@@ -164,7 +167,8 @@ def _composed_laplace(steps: Steps) -> TradeOffPair:
 def beside_two_points(steps: Steps) -> Plan | None:
     """Return the plan of one step, or equal Laplace steps, beside steps with two losses +-epsilon, in closed form.
 
-    The result is None if the other steps have no closed form, or the sums of +-epsilon have too many values.
+    A plan has the engine, the curves and their cost. The result is None if the other steps have no closed form, or the
+    sums of +-epsilon have too many values.
     """
     found = shifts_beside(steps)
     if found is None:

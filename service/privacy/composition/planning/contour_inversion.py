@@ -130,7 +130,10 @@ def _on_contours(
 
 
 def few_of_two_steps(steps: Steps, lattices: TradeOffPair) -> TradeOffPair:
-    """Return the curves of a run by lattices, and by a closed form for few numbers of two steps."""
+    """Return the curves of a run: few numbers of a two-step run in closed form, and the others by lattices.
+
+    `lattices` are the curves from lattices, returned unchanged for runs that are not two such `steps`.
+    """
     direct = two_steps_pair(steps) if is_two_steps(steps) else None
     if direct is None:
         return lattices
@@ -142,6 +145,7 @@ def beside_a_little_noise(run: Responses, steps: Steps, options: EngineOptions, 
     """Plan a run of too many different (epsilon, delta)-DP steps for exact sums.
 
     The plan inverts the transform of the run beside a little Gaussian noise. `lattices` is a second engine, or None.
+    `run` has these steps, and `options` are the engine options of the request.
     """
     return Plan(CONTOUR, cost.smoothed(len(run.answers)), partial(_smoothed, run, steps, options, lattices))
 
@@ -150,6 +154,7 @@ def listed_beside_a_little_noise(steps: Steps, options: EngineOptions, lattices:
     """Plan a run of several steps with listed losses on no common lattice; None for other runs.
 
     The plan inverts the transform of the run beside a little Gaussian noise. `lattices` is a second engine, or None.
+    `options` are the engine options of the request.
     """
     laws = [step.part() for step, _ in steps]
     are_listed = all(isinstance(part, AtomsPart | TwoPointPart) for part in laws)
@@ -163,7 +168,10 @@ def listed_beside_a_little_noise(steps: Steps, options: EngineOptions, lattices:
 
 
 def has_many_losses(steps: Steps) -> bool:
-    """Return whether a run has many losses off a lattice, and rare large losses, which make contours long."""
+    """Return whether a run has many losses off a lattice, and rare large losses, which make contours long.
+
+    `steps` has pairs (mechanism, number of steps).
+    """
     laws = [part.law for step, _ in steps if isinstance(part := step.part(), AtomsPart)]
     are_many = sum(law.heavy for law in laws) > MOST_SMOOTHED
     return are_many and any(lattice_of(law) is None and not law.is_symmetric for law in laws)
@@ -315,7 +323,7 @@ def bounded_by_guarantees(whole: TradeOffPair, steps: Steps) -> TradeOffPair:
 
 
 def _inexpensive_curves(part: Steps, side: Literal[-1, 1] = -1) -> TradeOffPair | None:
-    """Return the curves of a sub-run in closed form or by contours, or None.
+    """Return the trade-off curves of a sub-run `part` in closed form or by contours; None if neither serves.
 
     Parameters are rounded so that the sub-run reveals no more (`side` -1) or no less (`side` 1).
     """

@@ -81,6 +81,8 @@ class ValuesOnContour:
 class RunScale:
     """Approximate properties of a whole run that choose the truncation and the nodes of each of its laws.
 
+    `deviation` is the approximate standard deviation of the loss in nats, and `gaussian_steps` the number of sampled
+    Gaussian steps and mixtures of Gaussians. `decays` is whether the transform of the run falls to 0 along a contour.
     No bound depends on them.
     """
 
@@ -93,7 +95,7 @@ class RunScale:
 
 
 class Summand(ABC):
-    """Several equal steps of a run. All losses are in nats and in the add direction.
+    """Several equal steps of a run, `count` of them. All losses are in nats and in the add direction.
 
     The loss L of one step is ln of the density with the record (H1) over the density without it (H0). The transform of
     a step is M(z) = E0 e^{zL}, with the expectation under H0.
@@ -309,5 +311,8 @@ class SummandOnContour(ABC):
         return np.inf
 
     def work(self, height: float) -> int:  # noqa: ARG002 - most have the same nodes at all heights
-        """Return the additional cost of a contour up to `height`, in array elements per node beside `contour_size`."""
+        """Return the additional cost of a node of a contour up to the imaginary part `height`, beside `contour_size`.
+
+        The unit is one array element per node.
+        """
         return 0

@@ -63,7 +63,10 @@ _MOST_TERMS = 400
 
 @dataclass(frozen=True, slots=True)
 class GaussianMixtureSteps(Summand):
-    """Equal steps, `count` of them, whose law with the record is a mixture of Gaussians with a positive shift."""
+    """Equal steps, `count` of them, whose law with the record is a mixture of Gaussians with a positive shift.
+
+    `part` has the noise, and the shifts with their weights.
+    """
 
     rank = 3
 
@@ -215,7 +218,7 @@ class TruncatedGaussianMixture(NormalTrapezoid):
         *,
         times: FloatArray | None = None,
     ) -> None:
-        """Choose the nodes and the truncation.
+        """Choose the nodes and the truncation of the law of all parts.
 
         Parameters
         ----------

@@ -82,8 +82,8 @@ class SampledChiSquareOnContour(TrapezoidOnContour[TruncatedSampledChiSquare]):
     def values(self, step: float | FloatArray, nodes: int, last: IndexArray | None = None) -> ValuesOnContour:
         """Return K(theta + i k step) - K(theta) for k = 0..nodes with error bounds; see `TrapezoidOnContour.values`.
 
-        K is the log-moment function of all steps, and theta the tilt. If the contour is too high for the law's grid, a
-        grid with half the node distance serves.
+        K is the log-moment function of all steps, and theta the tilt. `last` is the largest k that is needed, or None
+        for all. If the contour is too high for the law's grid, a grid with half the node distance serves.
         """
         missed = np.fmin.reduce(self.strip_errors(np.array([[nodes]]) * step, self.half_widths))
         if self.law.over_run(missed - self._at_origin).max() > _NEGLIGIBLE and self.law.finer is not None:

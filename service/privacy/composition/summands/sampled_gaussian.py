@@ -53,6 +53,7 @@ class SampledGaussianSteps(Summand):
     """Equal Gaussian steps, `count` of them, each on a Poisson sample of the records with 0 < sample_rate < 1.
 
     The exact rate is `sample_rate` + `rate_rest`, where the rest is at most half a unit in the last place.
+    `noise_multiplier` is the standard deviation of the noise over the sensitivity.
     """
 
     rank = 0
@@ -181,7 +182,7 @@ class TruncatedSampledGaussian(NormalTrapezoid):
         return TruncatedSampledGaussian(group, scale.deviation, digits)
 
     def _settle(self, layout: GaussianNodeLayout) -> None:
-        """Set the spacing of the nodes and the bounds of the truncated mass from the positions of the nodes.
+        """Set the spacing of the nodes and the bounds of the truncated mass of H0 and H1 from the `layout` of nodes.
 
         A normal tail is bounded by Phi(-x) <= e^{-x^2/2}/2.
         """

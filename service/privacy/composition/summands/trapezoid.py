@@ -64,7 +64,8 @@ class TrapezoidNodes:
     At x, H0 has the density phi b and H1 the density phi a, with the normal density phi. The loss is L = ln a - ln b. b
     is 1, or a(-x) for a mirrored law. h is the distance of nodes. Nodes outside [start, stop) have no weight: the law
     is truncated half a cell outside of that range. The nodes of a mirrored law are symmetric about 0. A part is a
-    number of equal steps of a run.
+    number of equal steps of a run. `relative_error` bounds the relative errors of the weights, and `loss_error` the
+    errors of L in nats.
     """
 
     x: FloatArray
@@ -276,10 +277,11 @@ class TruncatedTrapezoid(PartArrays):
         return low * self.least_everywhere[:, None]
 
     def sides(self, tilts: FloatArray, shift: FloatArray) -> FloatArray | None:  # noqa: ARG002 - mostly the same
-        """Return bounds of the integrals on the vertical sides of each strip, scaled by e^{-shift}.
+        """Return bounds of the integrals of |phi a^s b^{1-s}| on the vertical sides of each strip, times e^{-shift}.
 
-        The shape is (strips, S, parts). The result is None for laws whose `end_error` includes the sides. A part is a
-        number of equal steps of a run. S is the number of tilts.
+        The shape is (strips, S, parts), phi a and phi b are the densities of H1 and H0, and s the tilt. The result is
+        None for laws whose `end_error` includes the sides. A part is a number of equal steps of a run. S is the number
+        of tilts.
         """
         return None
 

@@ -374,7 +374,7 @@ class TrapezoidOnContour(SummandOnContour, Generic[LawT]):
 
 @dataclass(frozen=True, slots=True)
 class MeanLoss:
-    """Mean E_theta(L) of the loss L of a step under the law tilted by e^{theta L}, in nats; shape (parts,).
+    """Mean `value` = E_theta(L) of the loss L of a step under the law tilted by e^{theta L}, in nats; shape (parts,).
 
     It comes from the more accurate of second-order and plain summands. `null_weight` is the weight of H0 at a node. A
     part is a number of equal steps of a run.
@@ -392,11 +392,11 @@ class MeanLoss:
     def of(grid: TrapezoidNodes, tilt: float | FloatArray, weights: FloatArray, total: FloatArray) -> MeanLoss:
         """Return the mean of the loss L under the tilted `weights` (parts, nodes), whose sum is 1.
 
-        `total` is M(theta) = E0 e^{theta L}, shape (parts,), or less beyond the range of doubles. The mean enters the
-        differences d = E_theta(e^{itL} - 1 - itL) + it E_theta(L) on a contour. An error of L changes a summand of d by
-        at most itself times |theta| |e^{itL} - 1| + t |e^{itL} - 1| + t |1 - e^{(1-theta)L}|. If the mean is summed
-        plainly, t replaces the last term. The terms without a factor e^{itL} - 1 are counted here. A part is a number
-        of equal steps of a run.
+        `grid` has the nodes. `total` is M(theta) = E0 e^{theta L}, shape (parts,), or less beyond the range of doubles.
+        The mean enters the differences d = E_theta(e^{itL} - 1 - itL) + it E_theta(L) on a contour. An error of L
+        changes a summand of d by at most itself times |theta| |e^{itL} - 1| + t |e^{itL} - 1| + t |1 - e^{(1-theta)L}|.
+        If the mean is summed plainly, t replaces the last term. The terms without a factor e^{itL} - 1 are counted
+        here. A part is a number of equal steps of a run.
         """
         terms, size = node_sums.mean_excess(grid.loss, grid.weight_difference, weights, tilt, total)
         moved = node_sums.untilting(grid.loss, grid.alternative_weight, tilt, weights, total)

@@ -202,7 +202,8 @@ def mixture_step(
 def hits_step(noise_multiplier: Fraction, law: HitsLaw) -> AbstractStep:
     """Return the mixture step whose shift is a random number of hits, with the probabilities `law`.
 
-    The noise has `noise_multiplier` standard deviations of one hit's shift.
+    A hit is a sampled record of the group. `noise_multiplier` is the standard deviation of the noise over the shift of
+    one hit.
     """
     counts, whole = law.counts()
     known = [(hits * law.apart, count) for hits, count in enumerate(counts) if count]

@@ -116,7 +116,10 @@ class Population:
 
     @cached_property
     def spread(self) -> float:
-        """Upper bound of the difference between the logits of two objects for any subset of n points."""
+        """Upper bound of the difference between the logits of two objects for any subset of n points.
+
+        A logit is minus the scaled loss of an object, without a unit.
+        """
         return _sum_of_largest(np.ptp(self.logits, axis=0), self.half)
 
 

@@ -114,7 +114,7 @@ def exposure_lower_bound(points: QueryPoints, size: int, bound: ExposureUpperBou
 
 
 def enumerable_subsets(count: int, size: int) -> int:
-    """Return the number of subsets of this size, or 0 if they are too many to enumerate their sums."""
+    """Return the number of subsets of `size` of `count` elements, or 0 if they are too many to enumerate their sums."""
     if min(size, count - size) > math.log2(MOST_SUBSETS):
         return 0
     subsets = math.comb(count, size)
@@ -124,7 +124,10 @@ def enumerable_subsets(count: int, size: int) -> int:
 @final
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """Projections of the points on a line, in standard deviations of the noise, with an error bound of their sums."""
+    """Projections (`values`) of the points on a line, in standard deviations of the noise.
+
+    `size` is the number of points in the data, and `error` the error bound of their sums.
+    """
 
     values: FloatArray
     size: int
@@ -132,7 +135,10 @@ class _Line:
 
     @staticmethod
     def through(points: QueryPoints, size: int, exposed: int) -> _Line:
-        """Project the points on the line from the mean of all points to the point with the index `exposed`."""
+        """Project the points on the line from the mean of all points to the point with the index `exposed`.
+
+        `size` is the number of points in the data.
+        """
         direction = points.centred[exposed]
         length = float(np.abs(direction).max())
         if length == 0:  # The point is the mean: any direction is valid.
@@ -221,7 +227,7 @@ def _intervals(
 
 
 def _log_density(at: FloatArray, means: FloatArray) -> FloatArray:
-    """Return ln of the density of a mixture of normal laws, without its constant, at each point of `at`.
+    """Return ln of the density of an equal mixture of normal laws, without its constant, at each point of `at`.
 
     `means` are the means of the normal laws. All variances are 1.
     """

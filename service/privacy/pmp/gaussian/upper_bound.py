@@ -133,7 +133,7 @@ class _Search:
             self.epsilon, self.point, self.raised = root + slack * unit, row, True
 
     def widen(self) -> None:
-        """Increase `epsilon`, the bound found so far, by a small amount that doubles with each call."""
+        """Increase the bound `epsilon` (nats) found so far by a small amount, which doubles with each call."""
         self._widening *= 2
         self.epsilon += self._widening * max(self.epsilon, min(1.0, self._points.unit))
 

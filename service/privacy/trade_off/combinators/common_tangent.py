@@ -83,7 +83,7 @@ class _Points:
         return int(np.argmin(self.high + rate * self.x))
 
     def around(self, place: int) -> FloatArray:
-        """Return epsilons around the point with the index `place`, beyond both of its neighbours.
+        """Return rising epsilons (nats) around the point with the index `place`, beyond both of its neighbours.
 
         Around the last point the epsilons extend far to the right.
         """
@@ -100,8 +100,8 @@ class _Points:
 class _Tangent:
     """Chord of the convex envelope of two privacy profiles at a given height delta.
 
-    `ends` holds (curve, index of the point) for both endpoints, `rate` is minus the slope of the chord in e^eps, and
-    `upper` is an upper bound of the epsilon.
+    `ends` holds (curve, index of the point) for both endpoints. `rate` is minus the slope of the chord in e^eps.
+    `upper` is an upper bound of the epsilon (nats) at which the envelope has this height.
     """
 
     ends: tuple[tuple[int, int], tuple[int, int]]
@@ -117,7 +117,7 @@ class _Tangent:
 def envelope_epsilon(
     first: AbstractTradeOff, second: AbstractTradeOff, delta: float, evidence: Evidence
 ) -> Enclosure | None:
-    """Return the smallest eps >= 0 where the convex envelope of two profiles is at most `delta`.
+    """Return the smallest eps >= 0 (nats) where the convex envelope of two profiles is at most `delta`.
 
     Parameters
     ----------

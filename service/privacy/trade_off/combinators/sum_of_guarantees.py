@@ -155,7 +155,10 @@ class Guarantees:
 
 
 def _sum(parts: Sequence[Alternatives], delta: float) -> float:
-    """Return the sum of epsilon over all parts, each at an equal share of `delta`."""
+    """Return the sum of epsilon (nats) over all parts, each at an equal share of `delta`.
+
+    Of the alternative descriptions of a part, the one with the smallest epsilon counts.
+    """
     share = delta / max(len(parts), 1) / OUTWARD
     if share < SMALLEST_SHARE:
         share = 0.0
@@ -237,7 +240,7 @@ class SumOfGuarantees(DelegatingCurve):
 def _met(
     bounds: EnclosureArray, where: BoolArray, lower: FloatArray | None = None, upper: FloatArray | None = None
 ) -> EnclosureArray:
-    """Return `bounds` with the logarithms of further bounds at the indices where `where` is true.
+    """Return `bounds`, narrowed where `where` is true by further bounds `lower` and `upper` of the logarithms.
 
     Raises NumericalFailure where the bounds do not meet.
     """

@@ -252,7 +252,7 @@ class Symmetrised(AbstractTradeOff):
         return left, right, np.maximum(lowest, _log_sum(profile, left + np.log(alpha), -1))
 
     def _in_order(self, lowest: FloatArray, highest: FloatArray, what: str) -> FloatArray:
-        """Return `lowest`, reduced to at most `highest`.
+        """Return `lowest`, reduced to at most `highest`, element by element.
 
         `what` names the quantity in the error NumericalFailure. Only approximations and samples may be out of order
         without an error.
@@ -315,7 +315,8 @@ def _surely_active(points: CurvePoints, alpha: FloatArray, other: AbstractTradeO
 def _is_smaller(curve: AbstractTradeOff, epsilon: FloatArray, log_least: FloatArray) -> BoolArray:
     """Return where the profile of `curve` at `epsilon` is proved to be at most e^`log_least`.
 
-    The proof is by a bound of epsilon, or by the profile itself.
+    The proof is by a bound of epsilon, or by the profile itself. `epsilon` is in nats, and the result is a mask of its
+    shape.
     """
     least = np.exp(log_least) * (1 - SLACK) - SMALLEST
     found = _is_capped(curve, epsilon, least)

@@ -152,8 +152,9 @@ def increasing_root(
 def _noise(points: FloatArray, values: FloatArray, spread: float, index: int) -> float:
     """Return the possible error of a root, from the width of enclosures over the slope between two points.
 
-    The function has the `values` at the `points`, and `spread` is the width of its enclosures. `index` is the index of
-    the point after the root. The result is at least two units in the last place.
+    The result is in the unit of the points. The function has the `values` at the `points`, and `spread` is the width of
+    its enclosures. `index` is the index of the point after the root. The result is at least two units in the last
+    place.
     """
     floor = 2 * math.ulp(float(points[index]))
     drop = float(values[index - 1] - values[index])

@@ -92,7 +92,7 @@ class LevelledCurve:
             self._turn = float(slope.lower[0] if np.isfinite(slope.lower[0]) else slope.upper[0])
 
     def at(self, c: FloatArray, nodes: SearchStarts) -> Level:
-        """Return the points of slope -e^c for finite log-likelihood ratios c of shape (n,).
+        """Return the points of slope -e^c for finite log-likelihood ratios c (nats), shape (n,).
 
         Searches for these points start at the points in `nodes`.
         """
@@ -187,7 +187,7 @@ class LevelledCurve:
 
     @cached_property
     def _first(self) -> FloatArray:
-        """Point at the false positive rate 0, as a column of rows; its slope is steeper than any."""
+        """Point of the curve at the false positive rate 0, as a column of rows; its slope is taken as infinite."""
         singular = self._curve.singular_power
         return _edge(0.0, 0.0, 1.0, 1.0, _rest(singular), singular, np.inf)
 

@@ -83,7 +83,7 @@ Recorded = TypeVar("Recorded")
 
 
 class _Recorded(Generic[Recorded]):
-    """Function of arrays that records its complete results, so that a search that was cut short resumes."""
+    """Function of arrays that records its complete results, so that an interrupted search can resume."""
 
     def __init__(self, compute: Callable[[FloatArray], Recorded]) -> None:
         self._compute, self._left = compute, MOST_RECORDED

@@ -141,6 +141,9 @@ def low_profile(bounds: EnclosureArray, below: BoolArray, epsilon: FloatArray) -
 
 
 def sampled_enclosure(ratio: Enclosure, rate: float) -> Enclosure:
-    """Enclose the log-likelihood ratio after sampling with probability `rate`, from `ratio` without sampling."""
+    """Enclose ln(1 - p + p e^L), the log-likelihood ratio (nats) after sampling with probability p = `rate`.
+
+    `ratio` encloses the log-likelihood ratio L without sampling.
+    """
     ends = sampled_log_ratio(np.array([ratio.lower, ratio.upper]), rate)
     return Enclosure(float(ends.lower[0]), float(ends.upper[1]), ratio.evidence)

@@ -93,7 +93,7 @@ class CellStep(ABC):
     @property
     @abstractmethod
     def spread(self) -> float:
-        """Approximate standard deviation of the privacy loss, by which steps are ordered."""
+        """Approximate standard deviation (nats) of the privacy loss, by which steps are ordered."""
 
     @abstractmethod
     def first_borders(self) -> FloatArray:

@@ -60,7 +60,10 @@ class PoissonSampledRemove(AbstractSampledRemove[AbstractShifted]):
     @property
     @override
     def global_gdp_mu(self) -> Enclosure | None:
-        """mu of the curve of the other direction, because the curve of mu-GDP is its own inverse."""
+        """Smallest mu for which the curve is mu-GDP: that of the add direction.
+
+        The curve of mu-GDP is its own inverse, so that both directions have one mu.
+        """
         return self.base.global_gdp_mu
 
     @override

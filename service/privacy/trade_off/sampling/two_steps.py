@@ -166,7 +166,7 @@ class TwoSteps(AbstractTradeOff):
         return low, high, *power, -math.inf, math.inf
 
     def _levels(self, most: float) -> tuple[float, float]:
-        """Return the interval of levels (ln of likelihood ratios), from about ln(1/2) up to `most`."""
+        """Return the interval of log-likelihood ratios (nats) to search, from about ln(1/2) up to `most`."""
         top = min(self.largest_log_ratio.upper, most)
         return min(BELOW, top), top
 
@@ -324,7 +324,7 @@ def _lowest(function: Callable[[float], float], bottom: float, top: float) -> fl
 
 
 def _root(sums: Sums, log_delta: float, most: float) -> float:
-    """Return the approximate epsilon, at most `most`, at which ln of the profile is `log_delta`.
+    """Return the approximate epsilon (nats), at most `most`, at which ln of the profile is `log_delta`.
 
     `sums` bound the profile of two steps.
     """

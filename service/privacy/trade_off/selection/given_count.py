@@ -33,9 +33,10 @@ SLACK: Final = 1e-9
 
 
 def blocks_of(counts: TrialCounts) -> tuple[list[int], FloatArray, float] | None:
-    """Return the largest numbers of runs of blocks, the probabilities of the blocks, and that of larger numbers.
+    """Return the largest number of runs in each block, the probability of each block, and that of more runs.
 
-    The probabilities are upper bounds. The result is None for laws of too many runs.
+    A block is a range of numbers of runs with the law `counts`. The probabilities are upper bounds. The result is None
+    for laws of too many runs.
     """
     mean, first = counts.mean_count, counts.least_slope
     if not first > 0 or 50 * mean + 1_000 > MOST:

@@ -112,7 +112,8 @@ class NormalComponents:
     def log_mass(self, x: FloatArray, sign: int) -> Ends:
         """Return bounds of ln sum w Phi(x + sign d) over components with weights w and distances d.
 
-        x may be infinite. Both bounds have the shape of x.
+        x may be infinite. Both bounds have the shape of x. `sign` is 1 for components on the right of 0, and -1 on the
+        left.
         """
         low, high = self.distances[:, :, np.newaxis] if sign > 0 else -self.distances[::-1, :, np.newaxis]
         count_work(A_COMPONENT * x.size * len(self.weights))
@@ -179,7 +180,7 @@ class NormalComponents:
         return self._drop(logs[:, 0], float(logs[:, 1].max()))
 
     def _drop(self, most: FloatArray, largest: float) -> tuple[NormalComponents, float]:
-        """Return the components without those whose bounds `most` are far below `largest`.
+        """Return the components without those whose largest possible term, e^most, is negligible against e^largest.
 
         The second result is ln of an upper bound of the sum over the dropped components.
         """
@@ -413,7 +414,7 @@ class GaussianMixtureTradeOff(AbstractTradeOff):
 
     @cached_property
     def _nearest(self) -> float:
-        """Smallest positive distance of the mean of a component from 0."""
+        """Smallest positive distance of the mean of a component from 0, in standard deviations."""
         both = np.concatenate((self.absent.distances[0], self.present.distances[0]))
         return float(both[both > 0].min())
 
@@ -435,7 +436,7 @@ class GaussianMixtureTradeOff(AbstractTradeOff):
 
     @cached_property
     def table(self) -> ProfileTable:
-        """Table of approximate ln delta, for searches."""
+        """Table of approximate ln delta(eps) by eps (nats), which searches evaluate instead of the profile."""
         low = -float(self.absent.distances[1].max()) - TABLE_REACH
         return ProfileTable(self._entries, low, float(self.present.distances[1].max()) + TABLE_REACH)
 
@@ -453,7 +454,7 @@ class GaussianMixtureTradeOff(AbstractTradeOff):
     def _far_ends(self, epsilon: FloatArray) -> Ends:
         """Return intervals of thresholds, between powers of 4, in which the log-likelihood ratio reaches `epsilon`.
 
-        FARTHEST is the endpoint if no power of 4 reaches epsilon.
+        `epsilon` is in nats. FARTHEST is the endpoint if no power of 4 reaches epsilon.
         """
         left, right = self._losses_afar
         at = np.searchsorted(-left, -epsilon, side="left"), np.searchsorted(right, epsilon, side="left")
@@ -549,7 +550,7 @@ def _tails(components: NormalComponents, epsilon: FloatArray, factor: FloatArray
 
 
 def _limit(still: NormalComponents, mixed: NormalComponents) -> Enclosure | None:
-    """Return the limit of the log-likelihood ratio: ln of the weight of `mixed` at 0 if `still` is N(0, 1).
+    """Return the limit (nats) of the log-likelihood ratio: ln of the weight of `mixed` at 0 if `still` is N(0, 1).
 
     The result is None if `still` has other components or `mixed` has none at 0.
     """

@@ -59,7 +59,7 @@ LARGEST_RATE: Final = 0.4
 
 
 class AbstractClassTradeOff(AbstractTradeOff):
-    """Trade-off curve 1 - T of the boundary T of a region of pairs.
+    """Trade-off curve 1 - T of a class of mechanisms; T is the upper boundary of its pairs (rate, power).
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ class AbstractClassTradeOff(AbstractTradeOff):
 
     @cached_property
     def frontier(self) -> AbstractFrontier:
-        """Boundary T of the region, or of its chain."""
+        """Upper boundary T of the pairs (rate, power) for one record, or of its chain for several records."""
         link = self._link()
         return link if self.records == 1 else ChainFrontier(link, self.records)
 
@@ -94,7 +94,7 @@ class AbstractClassTradeOff(AbstractTradeOff):
 
     @abstractmethod
     def _link(self) -> AbstractFrontier:
-        """Return the boundary of the region for one record."""
+        """Return the upper boundary of the pairs (rate, power) for one record."""
 
     @final
     @override
@@ -129,7 +129,10 @@ class AbstractClassTradeOff(AbstractTradeOff):
         return EnclosureArray.from_logs(*(np.array(column) for column in zip(*found, strict=True)))
 
     def log_delta(self, epsilon: float) -> tuple[float, float]:
-        """Return bounds of ln delta(eps)."""
+        """Return (lower, upper) bounds of ln delta(eps) at eps = `epsilon` in nats.
+
+        delta is the largest privacy profile of a mechanism of the class.
+        """
         if epsilon < 0:
             # delta(-x) = 1 - e^-x + e^-x delta'(x), with delta' of swapped hypotheses.
             ends = [arb(end).exp() for end in self._swapped.log_delta(-epsilon)]
@@ -158,7 +161,7 @@ class AbstractClassTradeOff(AbstractTradeOff):
         return Enclosure(max(least, 0.0), max(most, least, 0.0), self.evidence)
 
     def _start_of_profile(self, epsilon: float) -> float:
-        """Return the logit of a rate from which to search delta(eps), eps >= 0."""
+        """Return the logit of a rate from which to search delta(eps) for eps = `epsilon` >= 0 (nats)."""
         orders, bounds = self._starts
         above = orders - 1
         with np.errstate(all="ignore"):
@@ -254,9 +257,10 @@ class SymmetricClassTradeOff(AbstractClassTradeOff):
 
 
 def largest_ratio(region: AbstractRegion, records: int) -> Enclosure:
-    """Return the largest log-likelihood ratio of `records` = k records: k times the bound of order infinity, if any.
+    """Return the largest log-likelihood ratio (nats) of k = `records` records.
 
-    Near rate 0 a bound of a finite order a allows p = q^{(a-1)/a}, so it does not bound the ratio.
+    It is k times the bound of order infinity, and infinite without such a bound. Near rate 0 a bound of a finite order
+    a allows p = q^{(a-1)/a}, so it does not bound the ratio.
     """
     bound = region.bound_at_infinity
     if bound is None:

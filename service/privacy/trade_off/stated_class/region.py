@@ -47,7 +47,7 @@ def cgf(rate: arb, rest: arb, s: arb) -> arb:
 @final
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Pair of two-outcome laws, all numbers as balls.
+    """Pair of two-outcome laws (q, 1 - q) under H0 and (p, 1 - p) under H1, all numbers as balls.
 
     Attributes
     ----------
@@ -78,7 +78,10 @@ class Pair:
         return self.rate * tilt / whole, self.rate_rest / whole
 
     def above_power(self, order: arb) -> arb:
-        """Return w - p > 0, from the complements where both numbers are next to 1."""
+        """Return w - p > 0, from the complements where both numbers are next to 1.
+
+        w = C'(a D) for the order a, with C(s) = ln(1 - q + q e^s) and D = logit p - logit q.
+        """
         w, rest = self.tilted(order)
         return w - self.power if self.power < 0.5 else self.power_rest - rest
 
@@ -96,7 +99,7 @@ class Pair:
 @final
 @dataclass(frozen=True, slots=True)
 class Base:
-    """Line of pairs: a fixed rate q, a fixed power p, or p + q = 1.
+    """Line of pairs (rate q, power p): a fixed rate, a fixed power, or p + q = 1.
 
     Attributes
     ----------
@@ -116,7 +119,7 @@ class Base:
         return RoughBase(float(self.value.log().mid()), float(self.rest.log().mid()), self.fixed)
 
     def pair(self, distance: arb) -> Pair:
-        """Return the pair at a distance D = logit p - logit q."""
+        """Return the pair (rate q, power p) of the line at a distance D = logit p - logit q."""
         if self.fixed == "middle":
             tilt = (distance / 2).exp()
             rate, rest = 1 / (1 + tilt), tilt / (1 + tilt)
@@ -169,7 +172,7 @@ class Active:
     bound: arb
 
     def excess(self, pair: Pair) -> arb:
-        """Return the divergence less its bound, times max(a - 1, 1) for the order a; at most 0 for members."""
+        """Return the divergence less its bound, times max(a - 1, 1) for the order a; at most 0 inside the region."""
         if self.order is None:
             return pair.log_ratio - self.bound
         if self.order == 1:
@@ -213,7 +216,10 @@ class Active:
 
 
 def moved_by(distance: arb, step: arb) -> arb:
-    """Return `distance` - `step` as an exact number, limited to half and twice the distance."""
+    """Return `distance` - `step` as an exact number, limited to half and twice the distance.
+
+    Distances are differences of logits.
+    """
     return (distance - step).mid().max(distance / 2).min(2 * distance).mid()
 
 
@@ -248,7 +254,7 @@ class AbstractRegion(ABC):
 
     @abstractmethod
     def unproved(self, pair: Pair, active: Active) -> Active | None:
-        """Return a constraint that a pair is not proved to satisfy, or None for a member.
+        """Return a constraint that a pair is not proved to satisfy, or None for a pair of the region.
 
         `active` is the constraint that is most nearly violated.
         """
@@ -284,9 +290,9 @@ class AbstractRegion(ABC):
         """
 
     def boundary(self, base: Base) -> BoundaryPoint:
-        """Return the boundary on the line of a fixed rate q (largest p) or of a fixed power p (smallest q).
+        """Return the boundary point with a fixed rate q (largest power p) or with a fixed power p (smallest rate q).
 
-        Raises NumericalFailure if no member next to the boundary is found.
+        `base` is the fixed number. Raises NumericalFailure if no pair of the region next to the boundary is found.
         """
         active, distance = self.located(base)
         for step in range(MOST_MARGINS):

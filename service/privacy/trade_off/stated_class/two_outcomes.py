@@ -36,7 +36,7 @@ def log_mean_exp(log_p: float, log_rest: float, s: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class RoughPair:
-    """Pair of two-outcome laws in logarithms.
+    """Pair of laws (q, 1 - q) under H0 and (p, 1 - p) under H1, as logarithms in double precision.
 
     Attributes
     ----------
@@ -98,7 +98,7 @@ class RoughPair:
 
 @dataclass(frozen=True, slots=True)
 class RoughBase:
-    """Line of pairs: a fixed rate q, a fixed power p, or p + q = 1.
+    """Line of pairs (rate q, power p) in double precision: a fixed q, a fixed p, or p + q = 1.
 
     Attributes
     ----------
@@ -118,7 +118,7 @@ class RoughBase:
         return -self.log_value if self.fixed == "rate" else math.inf
 
     def pair(self, distance: float) -> RoughPair:
-        """Return the pair at a distance D = logit p - logit q."""
+        """Return the pair (rate q, power p) of the line at a distance D = logit p - logit q."""
         if self.fixed == "middle":
             low, high = -math.log1p(math.exp(-0.5 * distance)) - 0.5 * distance, -math.log1p(math.exp(-0.5 * distance))
             return RoughPair(low, high, low, distance, log_mean_exp(low, high, distance))

@@ -96,7 +96,7 @@ class ZcdpRegion(AbstractRegion):
         return Active(order, rho * order), distance
 
     def _refined(self, base: Base, order: arb, distance: arb) -> tuple[arb, arb]:
-        """Solve F = F' = 0 for F(a) = h(a)/(a - 1) by Newton's method in a > 1 and D, and return both.
+        """Solve F = F' = 0 for F(a) = h(a)/(a - 1) by Newton's method in the order a > 1 and D, and return (a, D).
 
         The guess of the order a is `order`, and that of D = logit p - logit q is `distance`. h is that of the module
         docstring.

@@ -201,7 +201,7 @@ class MonteCarloTradeOff(AbstractTradeOff):
         """Return an upper bound of the power at each false positive rate alpha, in its shape.
 
         It is the smaller of delta(c) + e^c alpha, with a threshold c from the H0 draws, and e^L alpha with the largest
-        loss L. `most_profile` gives upper bounds of delta(c).
+        loss L of the run (nats). `most_profile` gives upper bounds of delta(c).
         """
         samples = self._draws.samples
         rank = np.clip(np.rint(alpha * samples).astype(np.int64), 1, samples)
@@ -322,7 +322,10 @@ class TailProfile:
 
     @staticmethod
     def of(descending: FloatArray, tails: FloatArray) -> TailProfile:
-        """Build the profile from decreasing points x_i and their tails P(X >= x_i); equal tails mean no mass."""
+        """Build the profile from decreasing points x_i (`descending`) and their tail probabilities P(X >= x_i).
+
+        X is the random variable of the profile. Between points of equal tails X has no mass.
+        """
         with np.errstate(divide="ignore"):
             logs = np.log(np.diff(tails, prepend=0.0)) - descending
         sums = np.logaddexp.accumulate(np.append(-np.inf, logs))

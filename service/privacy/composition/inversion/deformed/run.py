@@ -404,7 +404,8 @@ class DeformedRun:
     def _grids(self, need: float, tilt: float, fineness: float = 1.0) -> Grids | None:
         """Return the grids of majorants of all kinds of steps; None where they would be too large.
 
-        `need`, `tilt` and `fineness` are those of `MajorantGrid`.
+        The grids should omit a mass of at most e^-need for exponents up to `tilt`, and `fineness` divides the distance
+        of the nodes.
 
         A grid has the nodes of the trapezoid sums that bound the moment-generating function of one kind of step.
         """
@@ -530,7 +531,7 @@ class DeformedRun:
 def _proved_root(contour: DeformedContour, threshold: float, delta: float) -> tuple[float, float] | None:
     """Return proved bounds (nats) of the root of the privacy profile at `delta`, or None where the proof fails.
 
-    `threshold` is the approximate root in nats.
+    `threshold` is the approximate root in nats. `contour` gives enclosures of the profile near that threshold.
     """
     lower, upper = prove_root(contour, np.array([threshold]), np.array([delta]))
     return None if math.isnan(lower[0]) else (float(lower[0]), float(upper[0]))

@@ -62,7 +62,7 @@ class JumpLaw:
 
     @cached_property
     def _hump(self) -> float:
-        """q = p e^offset, with the sampling rate p and the offset of the step.
+        """Weight q = p e^offset in the density ratio of the step, with its sampling rate p and its offset.
 
         The density ratio of the step is 1 - p + q e^v at the outcome v.
         """
@@ -79,9 +79,9 @@ class JumpLaw:
 
     @np.errstate(all="ignore")
     def places(self, losses: FloatArray) -> FloatArray:
-        """Return the outcomes v whose losses are `losses`, of their shape, within `_SLACK`.
+        """Return the outcomes v of a step whose losses are `losses` (nats), of their shape, within `_SLACK`.
 
-        An outcome is the noisy result of a sampled Gaussian step. It is -inf for losses up to 0.
+        An outcome is the noisy result of a sampled Gaussian step. The result is -inf for losses up to 0.
         """
         grown = np.expm1(np.clip(losses, 0.0, 700.0))
         if not self.step.mirrored:

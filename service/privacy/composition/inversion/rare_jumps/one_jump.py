@@ -263,9 +263,9 @@ class _OneJump:
         return logs[0] + math.log(self._step.count), logs[1] + math.log(self._step.count)
 
     def _distance(self, middle: _Middle) -> arb:
-        """Return epsilon - m as a ball, where m is the loss of the other steps around which the series is expanded.
+        """Return epsilon - m (nats) as a ball; the series is expanded around the loss m of the other steps.
 
-        A ball is an interval of arbitrary precision.
+        A ball is an interval of arbitrary precision. m is the `total` of `middle`.
         """
         return arb(self._epsilon) - arb(middle.center) * self._others
 
