@@ -12,7 +12,6 @@ from typing import Final, final
 
 import numpy as np
 
-from service.privacy.enclosure import SMALLEST
 from service.privacy.numerics.arrays import FloatArray, IndexArray
 from service.privacy.numerics.lattice_masses import folded
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
@@ -31,7 +30,7 @@ PRODUCTS_PER_MICROSECOND: Final = 5000.0
 _SMALLEST_STORED: Final = math.exp(SCALE * math.log(2) + NEGLIGIBLE)
 _FAINTEST: Final = -1_050.0
 """ln of a mass that is a normal double times 2^SCALE. Smaller masses count as this one, and are left out."""
-_SMALLEST_NORMAL: Final = 2.0**-1022
+_SMALLEST, _SMALLEST_NORMAL = math.ulp(0.0), 2.0**-1022
 
 
 @final
@@ -70,7 +69,7 @@ class ScaledMasses:
         count_work(len(self.masses) * len(other.masses) / PRODUCTS_PER_MICROSECOND)
         terms = min(len(self.masses), len(other.masses)) + 8
         # The masses that underflow have a sum below the smallest double.
-        underflow = SMALLEST if self._smallest * other._smallest < _SMALLEST_NORMAL else 0.0
+        underflow = _SMALLEST if self._smallest * other._smallest < _SMALLEST_NORMAL else 0.0
         return ScaledMasses(
             self.first + other.first,
             np.convolve(self.masses, other.masses) * 2.0**-SCALE,
@@ -89,7 +88,7 @@ class ScaledMasses:
         rest = float((self.masses - masses).sum())
         lost = self.lost
         if rest > 0:
-            lost += math.ldexp(rest, -SCALE) * (1 + 2 * self.relative + 1e-9) + 2 * SMALLEST
+            lost += math.ldexp(rest, -SCALE) * (1 + 2 * self.relative + 1e-9) + 2 * _SMALLEST
         return ScaledMasses(self.first + start, masses[start:stop], lost, self.relative)
 
     @property
