@@ -18,8 +18,8 @@ import numpy as np
 from service.privacy.enclosure import SMALLEST
 from service.privacy.numerics.arrays import FloatArray, IndexArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
-from service.privacy.numerics.scaled_masses import NEGLIGIBLE, ScaledMasses
 from service.privacy.trade_off.atomic_law import AtomicLaw
+from service.privacy.trade_off.scaled_masses import NEGLIGIBLE, ScaledMasses
 
 ON_LATTICE: Final = 1e-13
 """Largest relative distance of a gap from a multiple of the smallest gap that counts as rounding."""

@@ -27,8 +27,8 @@ from service.privacy.mechanisms.abstract import (
 )
 from service.privacy.mechanisms.batches.batch_seen import BatchSeen
 from service.privacy.mechanisms.stated_divergences import DominatingPolygon, StatedDivergences
-from service.privacy.numerics.scaled_masses import PRODUCTS_PER_MICROSECOND
 from service.privacy.trade_off.atom_sums import Kinds, products
+from service.privacy.trade_off.scaled_masses import PRODUCTS_PER_MICROSECOND
 
 # Engine                         build  evaluate  per point, in microseconds
 ONE_CURVE: Final = CostModel(50, 250, 5, one_curve=True)
