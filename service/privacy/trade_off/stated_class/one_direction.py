@@ -44,9 +44,11 @@ class ForwardClassTradeOff(AbstractClassTradeOff):
 class BackwardClassTradeOff(AbstractClassTradeOff):
     """Trade-off curve of a class of forward bounds with swapped hypotheses.
 
-    Notes ----- Nothing bounds the Renyi divergence of the law without the record from the law with the record. A
-    mechanism of the class may have outcomes that are possible without the record only: with probability 1 - e^-eps for
-    the smallest bound eps. In a chain of k changed records the probability is 1 - e^{-k eps} of these outcomes.
+    Notes
+    -----
+    Nothing bounds the Renyi divergence of the law without the record from the law with the record. A mechanism of the
+    class may have outcomes that are possible without the record only: with probability 1 - e^-eps for the smallest
+    bound eps. In a chain of k changed records the probability is 1 - e^{-k eps} of these outcomes.
     """
 
     @override
