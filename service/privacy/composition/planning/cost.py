@@ -27,7 +27,8 @@ from service.privacy.mechanisms.abstract import (
 )
 from service.privacy.mechanisms.batches.batch_seen import BatchSeen
 from service.privacy.mechanisms.stated_divergences import DominatingPolygon, StatedDivergences
-from service.privacy.trade_off.atom_sums import PRODUCTS_PER_MICROSECOND, Kinds, products
+from service.privacy.trade_off.atom_sums import Kinds, products
+from service.privacy.trade_off.scaled_masses import PRODUCTS_PER_MICROSECOND
 
 # Engine                         build  evaluate  per point, in microseconds
 ONE_CURVE: Final = CostModel(50, 250, 5, one_curve=True)
@@ -327,6 +328,6 @@ def atom_sums(kinds: Kinds) -> CostModel:
     The cost is that of direct convolutions, and of a curve with many edges. `kinds` has the different laws with their
     counts.
     """
-    build = sum(products(law, count) for law, count in kinds) / PRODUCTS_PER_MICROSECOND
+    build = products(kinds) / PRODUCTS_PER_MICROSECOND
     size = math.fsum(law.size * math.sqrt(count) for law, count in kinds)
     return CostModel(200 + build, 300 + 0.05 * size, 5, one_curve=True)
