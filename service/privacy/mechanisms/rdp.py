@@ -85,6 +85,11 @@ class Rdp(StatedDivergences):
 
     @property
     @override
+    def stated_orders(self) -> tuple[float, ...]:
+        return self.orders
+
+    @property
+    @override
     def is_forward_only(self) -> bool:
         return self.directions == "forward_only"
 

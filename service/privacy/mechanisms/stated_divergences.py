@@ -87,6 +87,11 @@ class StatedDivergences(AbstractStep):
     def is_forward_only(self) -> bool:
         """Whether only the divergences of the law with the record from the law without the record have bounds."""
 
+    @property
+    def stated_orders(self) -> tuple[float, ...]:
+        """Orders of the divergences with stated bounds; empty for bounds of all orders."""
+        return ()
+
     @abstractmethod
     def widened(self, bound: float) -> StatedDivergences:
         """Return a class that contains this class, with bounds (rho, or all orders, nats) of at least `bound`."""

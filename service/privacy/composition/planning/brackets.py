@@ -13,8 +13,11 @@ from service.privacy.mechanisms.abstract import AbstractStep, Steps, merged
 from service.privacy.mechanisms.discrete.discrete_laplace import DiscreteLaplaceStep
 from service.privacy.mechanisms.domain import DISCRETE_SCALE, WHOLE_SENSITIVITY
 from service.privacy.mechanisms.groups import GroupOfStated
+from service.privacy.mechanisms.stated_divergences import StatedDivergences
 from service.privacy.numerics.rounding import rounded
 
+MOST_POLYGONS: Final = 4
+MOST_POLYGONS_OF_DIFFERENT_ORDERS: Final = 12
 ENGINES_OF_BRACKETS: Final = ("auto", "discretised")
 """Methods that can compose a dominating pair that has neither a contour nor a law of one loss."""
 
@@ -119,6 +122,15 @@ def added(steps: Steps) -> Steps:
         else:
             known.append(together)
     return merged(known)
+
+
+def most_polygons(steps: Steps) -> int:
+    """Return the largest number of different steps with stated bounds whose dominating pairs are composed, too.
+
+    If all steps have bounds of the same orders, their sum is nearly always smaller.
+    """
+    orders = {step.stated_orders for step, _ in steps if isinstance(step, StatedDivergences)}
+    return MOST_POLYGONS if len(orders) <= 1 else MOST_POLYGONS_OF_DIFFERENT_ORDERS
 
 
 def sentence(steps: Steps) -> str:

@@ -21,6 +21,7 @@ from service.privacy.composition.planning.brackets import (
     is_attained_as_a_whole,
     is_bracket,
     is_single,
+    most_polygons,
     sentence,
     sides,
 )
@@ -49,8 +50,6 @@ CERTAIN: Final = ("auto", "closed_form", "contour", "discretised")
 """Methods whose answers are bounds."""
 MOST_IN_TURN: Final = 64
 """Maximal number of steps whose dominating pairs are composed, too, where their stated bounds add up."""
-MOST_POLYGONS: Final = 4
-"""Number of different steps with added bounds from which on their dominating pairs are not composed."""
 MOST_PRICED: Final = 16
 """Maximal number of components of a mixture that are planned for its cost. Further components cost about as much."""
 
@@ -310,7 +309,7 @@ def _above(steps: Steps, kind: str, method: str, options: EngineOptions, loose: 
             plans.append(closed_forms.one_step(together[0][0]))
         else:
             plans += _above(together, kind, method, options, loose)
-        if len(steps) - len(together) >= MOST_POLYGONS or sum(count for _, count in steps) > MOST_IN_TURN:
+        if len(steps) - len(together) >= most_polygons(steps) or sum(count for _, count in steps) > MOST_IN_TURN:
             return plans
     most = dominating(steps)
     if not is_bracket(most) or contour_parts(most) is not None:
