@@ -211,7 +211,7 @@ class JobRepository(Protocol):
         ...
 
     def announced_workers(self) -> Sequence[Worker]:
-        """Return the workers that announced themselves within the last minutes."""
+        """Return the workers that announced themselves recently (within an hour at most)."""
         ...
 
     def dispatched_chunks(self, name: str) -> Sequence[DispatchedChunk]:

@@ -105,7 +105,7 @@ class BinomialTails:
 
     @cached_property
     def _odds(self) -> float:
-        """Odds of a success, e^s, within one rounding; 0 or infinite outside the range of doubles."""
+        """Odds e^s of a success, for log-odds s, within one rounding; 0 or infinite outside the range of doubles."""
         if abs(self.log_odds) > 709:
             return math.inf if self.log_odds > 0 else math.exp(self.log_odds)
         with ctx.workprec(ANCHOR_BITS):
@@ -188,7 +188,7 @@ class BinomialTails:
         Returns
         -------
         float
-            About -n KL(k/n, p), the logarithm of the bound of P(K >= k).
+            About -n KL(k/n, p), ln of the bound of P(K >= k) for n trials of success probability p.
         """
         rate = successes / self.trials
         hit = rate * (math.log(rate) + _softplus(-self.log_odds)) if rate > 0 else 0.0

@@ -39,7 +39,7 @@ class Odds(NamedTuple):
         return Odds(prior, 1 - prior)
 
     def reversed(self) -> Odds:
-        """Return the odds of the opposite event, 1 - p to p."""
+        """Return the odds of the opposite event, 1 - p to p, for the probability p of the event."""
         return Odds(self.against, self.favourable)
 
     def log(self) -> float:
@@ -48,7 +48,7 @@ class Odds(NamedTuple):
         Returns
         -------
         float
-            ln(p/(1 - p)), within 4 u (1 + |value|), u = 2^-53.
+            ln(p/(1 - p)) for the probability p, within 4 u (1 + |value|), u = 2^-53.
         """
         if 0.3 < self.favourable < 0.7:
             return math.log(self.favourable / self.against)

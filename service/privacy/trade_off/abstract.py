@@ -99,7 +99,7 @@ class AbstractTradeOff(ABC):
 
     @final
     def power(self, false_positive_rates: FloatArray) -> EnclosureArray:
-        """Return the largest true positive rate (power) 1 - f(alpha) at each false positive rate.
+        """Return the largest true positive rate (power), one minus the type II error f(alpha), at each rate alpha.
 
         Parameters
         ----------
@@ -333,7 +333,7 @@ class AbstractTradeOff(ABC):
 
     @abstractmethod
     def reversed(self) -> AbstractTradeOff:
-        """Return the curve of swapped hypotheses: the inverse function of f (add <-> remove)."""
+        """Return the curve of swapped hypotheses (add <-> remove), the inverse function of this type II error f."""
 
     @final
     def _with_ends(self, points: CurvePoints, alpha: FloatArray) -> CurvePoints:

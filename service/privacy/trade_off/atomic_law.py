@@ -86,7 +86,7 @@ class AtomicLaw:
         return int(np.count_nonzero(self.log_absent + self.log_present >= 2 * LIGHTEST))
 
     def swapped(self) -> AtomicLaw:
-        """Return the law of -L under H1, the loss for swapped hypotheses."""
+        """Return the law under H1 of minus the loss, which is the loss for swapped hypotheses."""
         return AtomicLaw(
             -self.losses[::-1],
             self.gaps[::-1],

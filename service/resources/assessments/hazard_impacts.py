@@ -52,16 +52,17 @@ def as_shuffled(run: AssessedRun) -> HazardImpacts:
 
 
 def changed_alone(change: Change, run: AssessedRun) -> HazardImpacts:
-    """Return the epsilon of `run` with only the change `change`, without the changes of other hazards.
+    """Return the epsilon (nats) of `run` with only the change `change`, without the changes of other hazards.
 
-    A hazard is a known way in which a run is less private than described.
+    The delta is that of the context of the assessment. A hazard is a known way in which a run is less private than
+    described.
     """
     made = made_by(change, run.mechanism)
     return [] if made is None else _epsilon(_text(change), lambda: made, run)
 
 
 def judged_alone(change: Change, judged: AssessedRun, epsilon: ResponseFields) -> HazardImpacts:
-    """Return `epsilon`, that of the judged run, if `change` is its only change, else an empty result.
+    """Return the impact of `change`, the only change of the judged run, whose `epsilon` is answered already.
 
     The judged run is the described run with the changes of all present hazards. A hazard is a known way in which a run
     is less private than described.

@@ -196,8 +196,8 @@ def _after_step(side: Side, before: NodeValues, m: int, rows: range) -> NodeValu
 def _extended(side: Side, before: NodeValues, start: int, stop: int) -> NodeValues:
     """Return the profile delta at the nodes x_i = i h, i = `start` ... `stop`, where i may be negative.
 
-    c = 1 - delta satisfies c(-x) = e^-x c(x), so that delta(-x) = (1 - e^-x) + e^-x delta(x). `before` has the profile
-    for i >= 0, and `side` rounds to the safe side.
+    h is the spacing of the grid in nats. c = 1 - delta satisfies c(-x) = e^-x c(x), so that delta(-x) = (1 - e^-x) +
+    e^-x delta(x). `before` has the profile for i >= 0, and `side` rounds to the safe side.
     """
     if start < before.first:
         turned = -start + 1

@@ -72,7 +72,10 @@ class LatticeThreshold:
         return LatticeThreshold(np.clip(cell, 0, steps), share, closed)
 
     def reflected(self, steps: int) -> LatticeThreshold:
-        """Return the thresholds N - v, exactly, with open tests V > v and closed tests V >= v swapped; N = `steps`."""
+        """Return the thresholds N - v, exactly, with open tests V > v and closed tests V >= v swapped; N = `steps`.
+
+        v is a threshold of the sum V in [0, N], which determines the loss of N Laplace steps.
+        """
         inner = self.share > 0
         return LatticeThreshold(
             np.where(inner, steps - 1, steps) - self.cell, np.where(inner, 1 - self.share, 0.0), not self.closed

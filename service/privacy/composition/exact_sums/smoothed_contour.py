@@ -243,8 +243,8 @@ class SmoothedContour:
     def _product(self, t: FloatArray) -> tuple[ComplexArray, FloatArray]:
         """Return e^{K(r + it) - K(r) - it center} at the heights t, and a bound of its errors.
 
-        The Gaussian modulus e^{-tau^2 t^2/2} is left out. K(r + it) stands for the log-moment function at 1/2 + r + it.
-        Both arrays have the shape of t.
+        The Gaussian modulus e^{-tau^2 t^2/2} of the added step of shift tau is left out. K(r + it) stands for the
+        log-moment function at 1/2 + r + it. Both arrays have the shape of t.
         """
         run, r = self._run, self._r
         slope, flat = np.tanh(r * run.epsilon), 1 / np.cosh(np.minimum(np.abs(r) * run.epsilon, FLATTEST))

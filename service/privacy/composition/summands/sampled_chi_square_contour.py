@@ -147,8 +147,9 @@ class ChiSquareMajorants:
     def _paths(self) -> list[tuple[FloatArray, FloatArray, float]]:
         """Terms of the integral on each path Im s = -eta: `(log_terms, turns, remainder)`.
 
-        `log_terms` are ln of the terms of the cells at height t = 0, and `turns` the least arg w of each cell, for the
-        likelihood ratio w. At the height t the integral is at most sum e^{log_terms - t turns} + remainder.
+        s is the node variable. `log_terms` are ln of the terms of the cells at height t = 0, and `turns` the least arg
+        w of each cell, for the likelihood ratio w. At the height t the integral is at most sum e^{log_terms - t turns}
+        + remainder.
         """
         contour, law, grid = self._contour, self._contour.law, self._contour.law.grid
         widest = min(grid.widest, 0.9 * math.pi / grid.law.spread, _LARGEST_ETA)

@@ -302,7 +302,7 @@ class TruncatedSampledGaussian(NormalTrapezoid):
     def strip_exponents(self) -> FloatArray:
         """Exponents q^2/2 - 2 pi q/h of the trapezoid error on strips |Im y| <= q, for the node distance h.
 
-        The shape is (strips, parts). A part is a number of equal steps of a run.
+        y is the outcome of a step. The shape is (strips, parts). A part is a number of equal steps of a run.
         """
         return 0.5 * self._strips**2 - 2 * math.pi * self._strips / self.step
 
@@ -348,8 +348,8 @@ class TruncatedSampledGaussian(NormalTrapezoid):
     def end_slopes(self) -> tuple[FloatArray, FloatArray]:
         """Bounds of |d ln w/dy| over the cells, and ln of lower bounds of |w(y + iq)/w(y)|; shape (parts, nodes) each.
 
-        w is the likelihood ratio of a step. The bounds hold on all strips and all paths of majorants. A part is a
-        number of equal steps of a run.
+        w is the likelihood ratio of a step at the outcome y, and q a height. The bounds hold on all strips and all
+        paths of majorants. A part is a number of equal steps of a run.
         """
         widest = np.maximum(self._strips[-1], np.minimum(LARGEST_ETA, 0.9 * math.pi * self.sigma))
         return self.near / self.sigma[:, None], self.log_least_modulus(widest)

@@ -238,7 +238,8 @@ class TruncatedTrapezoid(PartArrays):
     def least_everywhere(self) -> FloatArray:
         """ln of a lower bound of |A| = |a(x + iq)/a(x)| on each strip at all nodes, shape (strips, parts).
 
-        phi a is the density of H1 with the normal density phi. A part is a number of equal steps of a run.
+        phi a is the density of H1 at the outcome x with the normal density phi, and q the half-width of the strip. A
+        part is a number of equal steps of a run.
         """
 
     @cached_property
@@ -246,7 +247,8 @@ class TruncatedTrapezoid(PartArrays):
     def log_least(self) -> FloatArray:
         """ln of lower bounds of |A| = |a(x + iq)/a(x)| on the strips over the cells, shape (strips, parts, nodes).
 
-        phi a is the density of H1 with the normal density phi. A part is a number of equal steps of a run.
+        phi a is the density of H1 at the outcome x with the normal density phi, and q the half-width of the strip. A
+        part is a number of equal steps of a run.
         """
 
     @abstractmethod
@@ -469,8 +471,8 @@ class NormalTrapezoid(TruncatedTrapezoid):
     def end_slopes(self) -> tuple[FloatArray, FloatArray]:
         """Bounds of |d ln a/dx| over the cells, and ln of lower bounds of |a(x + iq)/a(x)| on all strips.
 
-        All arrays have the shape (parts, nodes). phi a is the density of H1 with the normal density phi. A part is a
-        number of equal steps of a run.
+        All arrays have the shape (parts, nodes). phi a is the density of H1 at the outcome x with the normal density
+        phi, and q a height. A part is a number of equal steps of a run.
         """
 
     def beyond(self, tilts: FloatArray, shift: FloatArray) -> FloatArray | float:  # noqa: ARG002 - mostly none

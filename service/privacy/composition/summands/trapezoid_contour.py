@@ -150,7 +150,7 @@ class TrapezoidOnContour(SummandOnContour, Generic[LawT]):
     @property
     @abstractmethod
     def half_widths(self) -> FloatArray:
-        """Half-widths q of three strips |Im x| <= q that bound trapezoid errors, shape (3, parts).
+        """Half-widths q of three strips |Im x| <= q of the outcome x that bound trapezoid errors, shape (3, parts).
 
         A part is a number of equal steps of a run.
         """
@@ -288,7 +288,8 @@ class TrapezoidOnContour(SummandOnContour, Generic[LawT]):
     def slope(self) -> FloatArray:
         """Bound of |d ln(phi a^theta b^{1-theta})/dx| over the cells, shape (parts, nodes).
 
-        phi a and phi b are the densities of H1 and H0 at x. A part is a number of equal steps of a run.
+        phi a and phi b are the densities of H1 and H0 at the outcome x, and theta is the tilt. A part is a number of
+        equal steps of a run.
         """
         left, right = self._slopes
         return np.maximum(left, right)
@@ -297,8 +298,8 @@ class TrapezoidOnContour(SummandOnContour, Generic[LawT]):
     def outward(self) -> FloatArray:
         """Upper bound of the slope of ln(phi a^theta b^{1-theta}) over the cells, away from the middle node.
 
-        The shape is (parts, nodes). phi a and phi b are the densities of H1 and H0 at x. A part is a number of equal
-        steps of a run.
+        The shape is (parts, nodes). phi a and phi b are the densities of H1 and H0 at the outcome x, and theta is the
+        tilt. A part is a number of equal steps of a run.
         """
         left, right = self._slopes
         is_left: BoolArray = np.less(np.arange(left.shape[-1], dtype=np.float64), self.middle)

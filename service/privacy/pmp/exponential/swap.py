@@ -27,6 +27,9 @@ LARGEST_BLOCK = 2**18
 class SwapBounds:
     """Upper bounds of log ratios by swapped points, in nats, shape (objects, points), including rounding.
 
+    p(w|D) is the probability that the mechanism draws the object w from the data D, and P(w | x in D) the probability
+    given that D contains the point x.
+
     Attributes
     ----------
     with_point, without : array

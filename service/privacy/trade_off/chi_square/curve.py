@@ -73,7 +73,7 @@ class ChiSquareTradeOff(AbstractTradeOff):
         Parameters
         ----------
         null, alternative : ScaledChiSquare
-            Laws of T under H0 and H1.
+            Laws of the statistic T under H0 and H1.
         ratio : AbstractLogRatio
             ln dH1/dH0 as a function of T.
         global_gdp_mu : Enclosure

@@ -36,12 +36,12 @@ class ScaledChiSquare:
         return ChiSquareLogTails(both.lower_low[:n], both.lower_high[n:], both.upper_low[n:], both.upper_high[:n])
 
     def quantiles(self, log_low: FloatArray, log_high: FloatArray, tail: Tail) -> tuple[FloatArray, FloatArray]:
-        """Return bounds of quantiles of T.
+        """Return bounds of quantiles of the scaled chi-square statistic T.
 
         Parameters
         ----------
         log_low, log_high : array, shape (n,)
-            Bounds of the logarithm of the tail probability.
+            Bounds of ln of the tail probability.
         tail : {"lower", "upper"}
             The tail.
 

@@ -83,8 +83,8 @@ class SearchStarts:
 class LevelledCurve:
     """Trade-off curve with a search for points of a given slope.
 
-    Rates up to 1/2 are searched on the curve, larger rates as type II errors of the inverse curve. So alpha and 1 -
-    alpha, f and 1 - f all keep their relative accuracy.
+    Rates up to 1/2 are searched on the curve, larger rates as type II errors of the inverse curve. So the rate alpha
+    and 1 - alpha, the type II error f and 1 - f all keep their relative accuracy.
     """
 
     def __init__(self, curve: AbstractTradeOff) -> None:

@@ -58,7 +58,7 @@ class LogPoints:
     Attributes
     ----------
     error, power, slope : array of shape (2, n)
-        Lower and upper bounds of ln f, ln power and the log slope.
+        Lower and upper bounds of ln of the type II error, ln power and the log slope.
     levels : array of shape (k, n)
         Levels near the slope.
     """

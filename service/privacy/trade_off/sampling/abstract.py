@@ -38,6 +38,8 @@ class AbstractSampled(AbstractTradeOff, Generic[BaseT]):
 class AbstractSampledAdd(AbstractSampled[BaseT]):
     """Trade-off curve of a sampled step in the add direction: f_p(alpha) = (1 - p)(1 - alpha) + p f(alpha).
 
+    p is the sampling rate, and f the type II error of the base curve.
+
     Notes
     -----
     The power is (1 - p) alpha + p power_base(alpha). The profile is p delta_base(ln(1 + (e^eps - 1)/p)) above ln(1 -
@@ -84,6 +86,8 @@ class AbstractSampledAdd(AbstractSampled[BaseT]):
 
 class AbstractSampledRemove(AbstractSampled[BaseT]):
     """Trade-off curve of a sampled step in the remove direction: the inverse of (1 - p)(1 - alpha) + p f(alpha).
+
+    p is the sampling rate, and f the type II error of the base curve.
 
     Notes
     -----

@@ -65,7 +65,7 @@ class Cells:
         return Cells(log_mass, inside, border)
 
     def swapped(self) -> Cells:
-        """Return the same cells for swapped hypotheses: log-likelihood ratios are -l, and masses are those of H0."""
+        """Return the cells for swapped hypotheses: log-likelihood ratios change their sign, masses are those of H0."""
         slack = 2 * UNIT_ROUNDOFF * (np.abs(self.log_mass) + np.abs(self.mean)) * OUTWARD
         with np.errstate(invalid="ignore"):
             mass = self.log_mass - self.mean[::-1] + slack

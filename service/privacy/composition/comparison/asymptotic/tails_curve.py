@@ -77,7 +77,7 @@ class ApproximateLogTails:
     lower: FloatArray
 
     def exchanged(self) -> ApproximateLogTails:
-        """Return the tails of -S: the upper and the lower tail of S swapped."""
+        """Return the tails of -S for the loss S: its upper and its lower tail swapped."""
         return ApproximateLogTails(self.lower, self.upper)
 
     @staticmethod
