@@ -45,7 +45,7 @@ FAR_APART, BESIDE = 1.0, 0.01
 """Width of an interval around 0 in which the sign of a level is determined first, and the levels that show the sign."""
 ASIDE: Final = np.array([-BESIDE, 0.0, BESIDE])
 NEARLY_CERTAIN: Final = 1e-9
-"""Distance of the power from 1 below which levels around 0 do not show the sign of the best level."""
+"""Largest distance of g + k alpha from 1 at which the levels around 0 do not show the sign of the best level."""
 FARTHER_ON: Final = np.linspace(1 / 16, 1, 16)
 """Levels that show this sign, relative to the largest level."""
 FROM_CERTAIN: Final = 32.0
@@ -195,22 +195,21 @@ class SharedLevels:
         if at.size:
             seen, _ = self._about_power(alpha, found, at, np.arange(at.size), np.tile(ASIDE, (at.size, 1)))
             above = seen[:, -1] < seen[:, 0]
-            flat = np.flatnonzero(seen[:, 1] > -NEARLY_CERTAIN)
+            flat = np.flatnonzero(np.abs(seen).max(axis=1) <= NEARLY_CERTAIN)
             if flat.size:
                 above[flat] = self._falls_above(alpha, high, found, at[flat])
             low[at], high[at] = np.where(above, -BESIDE, low[at]), np.where(above, high[at], BESIDE)
         return low, high
 
     def _falls_above(self, alpha: FloatArray, high: FloatArray, found: _Found, at: IndexArray) -> BoolArray:
-        """Return whether the best level is above 0, for rates alpha[at] at which level 0 shows an attack with power 1.
+        """Return whether the best level is above 0, for tiny rates alpha[at], at which g + k alpha is nearly 1 around 0.
 
-        The sum g + k alpha is nearly 1 at all levels around 0 then. Levels up to `high` show whether it falls farther
-        on. One more level has 1 - g(k) about as large as the rounding of g, and k alpha is larger than that: it narrows
-        the bounds in `found` if power at alpha is 1 within rounding, too.
+        Levels up to `high` show whether this sum falls farther on. One level has k alpha about as large as the rounding
+        of g. It narrows the bounds in `found` if the power at alpha is 1 within rounding.
         """
         levels = np.concatenate([high[at, None] * FARTHER_ON, -np.log(alpha[at, None]) - FROM_CERTAIN], axis=1)
-        seen, _ = self._about_power(alpha, found, at, np.arange(at.size), levels)
-        return seen[:, :-1].min(axis=1) < -2 * NEARLY_CERTAIN
+        seen, _ = self._about_power(alpha, found, at, np.arange(at.size), np.sort(levels, axis=1))
+        return seen.min(axis=1) < -2 * NEARLY_CERTAIN
 
     def _about_power(
         self, alpha: FloatArray, found: _Found, at: IndexArray, some: IndexArray, levels: FloatArray
