@@ -202,7 +202,7 @@ class SharedLevels:
         return low, high
 
     def _falls_above(self, alpha: FloatArray, high: FloatArray, found: _Found, at: IndexArray) -> BoolArray:
-        """Return whether the best level is above 0, for tiny rates alpha[at], at which g + k alpha is nearly 1 around 0.
+        """Return whether the best level is above 0, for tiny rates alpha[at] at which g + k alpha is nearly 1 near 0.
 
         Levels up to `high` show whether this sum falls farther on. One level has k alpha about as large as the rounding
         of g. It narrows the bounds in `found` if the power at alpha is 1 within rounding.
