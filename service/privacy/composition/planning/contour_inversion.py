@@ -151,7 +151,7 @@ def beside_a_little_noise(run: Responses, steps: Steps, options: EngineOptions, 
 
 
 def listed_beside_a_little_noise(steps: Steps, options: EngineOptions, lattices: Lattices | None) -> Plan | None:
-    """Plan a run of several steps with listed losses on no common lattice; None for other runs.
+    """Plan a run of several steps with listed losses, on no lattice or out of reach of direct sums; None for others.
 
     The plan inverts the transform of the run beside a little Gaussian noise. `lattices` is a second engine, or None.
     `options` are the engine options of the request.
@@ -159,9 +159,9 @@ def listed_beside_a_little_noise(steps: Steps, options: EngineOptions, lattices:
     laws = [step.part() for step, _ in steps]
     are_listed = all(isinstance(part, AtomsPart | TwoPointPart) for part in laws)
     off_lattice = any(isinstance(part, AtomsPart) and lattice_of(part.law) is None for part in laws)
-    if not (are_listed and off_lattice) or sum(count for _, count in steps) == 1:
+    if not are_listed or sum(count for _, count in steps) == 1:
         return None
-    if lattices is not None and has_many_losses(steps):
+    if not off_lattice if lattices is None else has_many_losses(steps):
         return None
     losses = sum(part.law.heavy for part in laws if isinstance(part, AtomsPart))
     return Plan(CONTOUR, cost.listed(losses), partial(_listed_smoothed, steps, options, lattices))
