@@ -373,7 +373,7 @@ class GaussianMixtureTradeOff(AbstractTradeOff):
         return np.stack((low, np.where(epsilon >= largest, -np.inf, np.minimum(np.maximum(high, low), 0.0))))
 
     def _at_losses(self, epsilon: FloatArray) -> Ends:
-        """Return (lower, upper) bounds of the thresholds at which the log-likelihood ratio is `epsilon`.
+        """Return (lower, upper) bounds of the thresholds of x at which the log-likelihood ratio is `epsilon` (nats).
 
         For two mirrored mixtures the loss is odd and has the sign of the threshold. Near 0, where no other component
         counts, the loss is too flat for rounding to distinguish it from 0. So the sign of the loss gives the bound
@@ -386,9 +386,10 @@ class GaussianMixtureTradeOff(AbstractTradeOff):
         return left, right
 
     def _found_losses(self, epsilon: FloatArray) -> Ends:
-        """Return bounds of the thresholds at which the log-likelihood ratio is `epsilon`, by a search.
+        """Return bounds of the thresholds of the outcome x at which the log-likelihood ratio is `epsilon` (nats).
 
-        The search works for any components. Long lists start from guesses on a grid.
+        A threshold is a value of x, in standard deviations of the noise. The bounds are found by a search, which works
+        for any components. Lists of more than 64 epsilons start from guesses on a grid.
         """
         if len(epsilon) <= FEW:
             guess = increasing_roots(self.log_ratio, epsilon, *self._far_ends(epsilon))
