@@ -94,7 +94,7 @@ class LineSources:
     def near(self, threshold: float, log_value: float, nats: float) -> tuple[ThresholdSource, ...]:
         """Return two contours for tests near the threshold (nats), with errors of e^-nats relative to e^{log_value}.
 
-        Raises UnsupportedCombination if they would be too long.
+        Raises UnsupportedCombination if a contour would need too many nodes.
         """
         spacing = 0.5 * self._guide.deviation
         key = (round(threshold / spacing), math.floor(log_value / 4), math.ceil(nats))

@@ -88,7 +88,7 @@ class LatticeStep:
     two_point: TwoPointPart | None = None
 
     def extent(self, log_tail_mass: float) -> tuple[float, float]:
-        """Return the sizes of the step's losses, left and right of 0, beyond which at most e^`log_tail_mass` remains.
+        """Return the sizes of the losses, left and right of 0, beyond which at most the mass e^`log_tail_mass` remains.
 
         The mass is that under H0 and under H1.
         """
@@ -279,7 +279,8 @@ def _aligned(atoms: list[Atoms], spacing: float) -> float:
 def _common_gap(distances: FloatArray) -> float:
     """Return the gap of the lattice on which all atoms of all steps lie, or 0 if its multiples do not cover them.
 
-    `distances` are the sorted distances of the atoms from the first atom of each step. Their smallest is the gap.
+    `distances` are the sorted distances of the atoms from the first atom of each step. Their smallest is the gap. Few
+    distances give 0, too.
     """
     if len(distances) < _MANY_DISTANCES:
         return 0.0

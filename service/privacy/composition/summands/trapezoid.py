@@ -269,7 +269,7 @@ class TruncatedTrapezoid(PartArrays):
         return self.grid.lowered(tilt, self.log_least[strip])
 
     def coarse_log_strip_bound(self, tilts: FloatArray) -> FloatArray:
-        """Return the maximum over the nodes of the bound `log_strip_bound`, or more; shape (strips, S, parts).
+        """Return an upper bound of `log_strip_bound` over all nodes, faster than their maximum; (strips, S, parts).
 
         A part is a number of equal steps of a run. S is the number of tilts.
         """
@@ -395,10 +395,10 @@ class TruncatedTrapezoid(PartArrays):
 
     @cached_property
     def identity_error(self) -> FloatArray:
-        """Error per step of the sums at tilts 0 and 1 behind E0(e^L - 1) = 0 for the loss L, shape (parts,).
+        """Bound of the error of E0(e^L - 1) = 0 in one step's sums over the nodes, for the loss L, shape (parts,).
 
-        It has parts from the trapezoid rule, from the truncation, and from the sides of the strips. A part is a number
-        of equal steps of a run.
+        The sums are those at the tilts 0 and 1. The bound has terms for the trapezoid rule, the truncation, and the
+        sides of the strips. A part is a number of equal steps of a run.
         """
         tilts, none = np.array([[0.0], [1.0]]), np.zeros((2, len(self.count)))
         truncated = np.exp(np.logaddexp(self.log_truncated_null, self.log_truncated_alternative))
@@ -578,7 +578,8 @@ def highest_turn(
 def smooth_spacing(need: FloatArray | float, total: FloatArray | float) -> FloatArray:
     """Return the node distance, in standard deviations, that resolves a normal density to e^-need.
 
-    `total` is the number of steps N. For few steps, each turns by up to 9/sqrt(N) radians per deviation on a contour,
-    and is tilted by as many deviations. The result has the shape of `need` and `total`.
+    `total` is the number of steps N. On a contour, the integrand of one of N steps turns by up to 9/sqrt(N) radians for
+    each standard deviation of the outcome, and its peak moves by up to as many deviations. Few steps therefore need a
+    finer spacing. The result has the shape of `need` and `total`.
     """
     return 2 * math.pi / (np.sqrt(2 * need) / 0.9 + 12.0 / np.sqrt(total))

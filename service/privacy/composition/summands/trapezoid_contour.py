@@ -48,10 +48,10 @@ class StripField:
     """Bounds of the integrand |a^z b^{1-z}| on strips |Im x| <= q, relative to its value on the real axis.
 
     phi a and phi b are the densities of H1 and H0, and z = theta + it is on the contour. At x + iq the relative value
-    is |A|^theta |B|^{1-theta} e^{-tD}. Here A(x, q) = a(x + iq)/a(x), B likewise, and D = arg A - arg B; its size is
-    the value without e^{-tD}. Arrays have the shape (E, parts, nodes) for E half-widths q. All attributes but
-    `density_growth` leave out the factor |phi(x + iq)|/phi(x). `size_slope` includes the slope of phi on the real axis.
-    A part is a number of equal steps of a run.
+    is |A|^theta |B|^{1-theta} e^{-tD}. Here A(x, q) = a(x + iq)/a(x), B likewise, and D = arg A - arg B. The *size* of
+    the integrand is the relative value without e^{-tD}. Arrays have the shape (E, parts, nodes) for E half-widths q.
+    All attributes but `density_growth` leave out the factor |phi(x + iq)|/phi(x). `size_slope` includes the slope of
+    phi on the real axis. A part is a number of equal steps of a run.
     """
 
     log_size: FloatArray

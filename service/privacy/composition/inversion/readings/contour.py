@@ -20,13 +20,13 @@ from service.privacy.numerics.arrays import FloatArray
 class Integrals:
     """Enclosures of the integrals I0, I1, ID at C thresholds c: `e^{log_scale} [lower, upper]`.
 
-    I0 and I1 are tail probabilities of the loss under H0 and H1, and ID is the profile, each up to a term that depends
-    on the side of the contour of zero.
+    I0 and I1 are tail probabilities of the loss under H0 and H1, and ID is the profile, each less a known term (1, e^c
+    or both) that depends on whether the contour lies left or right of the poles 0 and 1 (head of this module).
 
     Attributes
     ----------
     log_scale, lower, upper : (3, C)
-        ln of the scales, and bounds on these scales. The rows are I0, I1, ID.
+        ln of the scales, and bounds of the integrals divided by their scales. The rows are I0, I1, ID.
     density : (C,)
         Approximate density of the loss under H0, on the scale of I0.
     """
