@@ -83,9 +83,9 @@ def shape_of(parts: tuple[Counted, ...]) -> tuple[Shape, float]:
     Returns
     -------
     (Shape, float)
-        Shape of the loss, and the expected number of steps in whose sample a record is. The shape is "everything" if
-        the loss is so large that the output reveals the record, "jumps" if rare large losses of a step matter beside
-        the loss of all other steps, and else "smooth".
+        Shape of the loss, and the expected number of steps in whose sample a record is. A shape "everything" has a loss
+        so large that the output reveals the record. A shape "jumps" has rare large losses of a step that matter beside
+        the loss of all other steps. All other losses are "smooth".
     """
     gaussian = math.sqrt(
         min(math.fsum(count * mu.upper**2 for part, count in parts if (mu := part.gaussian_shift) is not None), 1e300)

@@ -135,7 +135,7 @@ class NormalComponents:
         return log_sums(_append_bound(seen.exponents(t, sign) + seen.log_weights, rest))
 
     def relevant(self, t: FloatArray, sign: int) -> tuple[NormalComponents, float]:
-        """Return the components that may count in the density at some threshold.
+        """Return the components whose density is not negligible at some of the thresholds.
 
         Parameters
         ----------
@@ -147,7 +147,8 @@ class NormalComponents:
         Returns
         -------
         (NormalComponents, float)
-            The components, and ln of an upper bound of all others.
+            The components within 80 nats of the largest, and ln of an upper bound of the sum of all others. Up to 8
+            components are all returned.
         """
         if len(self.weights) <= FEW_COMPONENTS or t.size == 0:
             return self, -math.inf
@@ -156,7 +157,7 @@ class NormalComponents:
         return self._drop(logs[1].max(axis=1), float(logs[0].min(axis=1).max()))
 
     def relevant_to_tails(self, t: FloatArray) -> tuple[NormalComponents, float]:
-        """Return the components that may count in masses to the right of thresholds.
+        """Return the components whose mass to the right of some of the thresholds is not negligible.
 
         Parameters
         ----------
@@ -166,7 +167,7 @@ class NormalComponents:
         Returns
         -------
         (NormalComponents, float)
-            The components, and ln of an upper bound of all others.
+            The components, and ln of an upper bound of the sum of all others.
 
         Notes
         -----
@@ -180,7 +181,7 @@ class NormalComponents:
         return self._drop(logs[:, 0], float(logs[:, 1].max()))
 
     def _drop(self, most: FloatArray, largest: float) -> tuple[NormalComponents, float]:
-        """Return the components without those whose largest possible term, e^most, is negligible against e^largest.
+        """Return the components without those whose largest possible term, e^most, is below e^{`largest` - 80}.
 
         The second result is ln of an upper bound of the sum over the dropped components.
         """

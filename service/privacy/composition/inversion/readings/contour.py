@@ -20,8 +20,8 @@ from service.privacy.numerics.arrays import FloatArray
 class Integrals:
     """Enclosures of the integrals I0, I1, ID at C thresholds c: `e^{log_scale} [lower, upper]`.
 
-    I0 and I1 are tail probabilities of the loss under H0 and H1, and ID is the profile, each less a known term (1, e^c
-    or both) that depends on whether the contour lies left or right of the poles 0 and 1 (head of this module).
+    I0 and I1 are tail probabilities of the loss under H0 and H1, and ID is the profile. Each lacks a known term (1, e^c
+    or both), which depends on whether the contour lies left or right of the poles 0 and 1.
 
     Attributes
     ----------
