@@ -24,7 +24,7 @@ ENDING: Final = Check(
 
 @final
 class Readiness:
-    """Checks of the parts of the service that an answer needs: numbers, workers, Redis and jobs.
+    """Checks of the parts of the service that an answer needs: numeric core, workers, Redis and jobs.
 
     Redis is optional: without Redis the service is degraded, but ready.
     """
@@ -54,7 +54,11 @@ class Readiness:
         """Phrase that says why credentials cannot be checked, or "". None: requests need no credentials."""
 
     def report(self) -> ReadyResponse:
-        """Return the state of each part (numbers, workers, Redis, jobs), and whether the service is ready."""
+        """Return the checks of all parts of the service, and whether the service is ready, degraded or not ready.
+
+        The parts are the numeric core (it reproduces published reference values), workers, Redis, jobs, the audit
+        stream, quarantined results and authentication. One failed check makes the service not ready.
+        """
         checks = (
             self._check_reference_cases(),
             self._check_worker_pool(),

@@ -38,9 +38,10 @@ async def read_json_body(request: Request, services: AppServices) -> bytes:
 
 
 async def read_json(request: Request, services: AppServices, sent: dict[bytes, bytes]) -> bytes:
-    """Return a request body of any type, whose headers are `sent`. Raise BodyTooLarge.
+    """Return the bytes of a request body, whose headers are `sent`. Raise BodyTooLarge.
 
-    While the body arrives, its memory is reserved for the requester (group or address).
+    Neither its content type nor its syntax is checked. While the body arrives, its memory is reserved for the requester
+    (group or address).
     """
     limit = services.settings.max_body_bytes
     check_length(sent.get(b"content-length", b"0"), limit)

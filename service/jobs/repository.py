@@ -107,7 +107,7 @@ class JobRepository(Protocol):
         ...
 
     def get(self, name: str) -> StoredJob:
-        """Return the current state of the job `name`."""
+        """Return the current state of the job `name`. Raise JobNotFound if there is no such job."""
         ...
 
     def request(self, name: str) -> bytes:
@@ -122,13 +122,14 @@ class JobRepository(Protocol):
         ...
 
     def cancel(self, name: str) -> StoredJob:
-        """Cancel the job `name`, unless it has ended, and return it."""
+        """Cancel the job `name`, unless it has ended, and return it. Raise JobNotFound if there is no such job."""
         ...
 
     def results(self, name: str, start: int, most: int = 1) -> Sequence[ChunkResult]:
         """Return up to `most` saved chunks (ranges of points with results), in the order of their points.
 
-        The first of them contains the point `start`.
+        The first of them contains the point `start`. If no results of `start` are saved, the list has saved chunks of
+        later points, or none. Raise JobNotFound if there is no such job.
         """
         ...
 

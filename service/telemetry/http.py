@@ -43,7 +43,11 @@ class LoggedCaller:
 
 @dataclass(slots=True)
 class RequestContext:
-    """Facts about one HTTP request, which the route records and the middleware logs after the response."""
+    """Facts about one HTTP request, which the route records and the middleware logs after the response.
+
+    `requester` is the key to which work is accounted, `digest` that of the request, `cache` where the result was found,
+    and `problem` the type of a problem. `decision` and `read_decision` are log fields of policy decisions.
+    """
 
     request_id: str
     requester: str

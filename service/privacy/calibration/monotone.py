@@ -274,8 +274,8 @@ def law_of_threat_model(kind: str, field: str) -> Law:
 def law_of_question(read: str, field: str, side: str | None) -> Law:
     """Return in which direction an answer moves with the field `field` of its question, and the theorem.
 
-    `read` is the type of the question; for a trade-off it is `power` or `type_two_error`. `side`, for a
-    predictive value, says whether the false positive rate is `at_most` or `at_least` as stated; None otherwise.
+    `read` is the type of the question; for a trade-off it is `power` or `type_two_error`. `side` of a predictive value
+    is "at_most" (largest value over all attacks) or "at_least" (smallest); None otherwise.
     """
     found = QUESTIONS.get((read, field))
     return found if found is not None else QUESTIONS.get((f"{read} {side}", field), UNKNOWN)

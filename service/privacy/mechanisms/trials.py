@@ -105,7 +105,10 @@ class GeometricTrials(AtLeastOneTrial):
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoissonTrials(AbstractTrials):
-    """A Poisson number of trials. Without a trial nothing is released."""
+    """A Poisson number of trials (runs of a mechanism, of which the best output is released).
+
+    Nothing is released without a trial.
+    """
 
     type: ClassVar[str] = "poisson"
     mean: Annotated[float, MEAN_TRIALS]
@@ -120,7 +123,10 @@ class PoissonTrials(AbstractTrials):
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BinomialTrials(AbstractTrials):
-    """Each of `count` trials is run with `probability`. Without a trial nothing is released."""
+    """A binomial number of trials: each of `count` possible trials is run with `probability`.
+
+    The best output of the trials is released, and nothing if no trial is run.
+    """
 
     type: ClassVar[str] = "binomial"
     count: Annotated[int, TRIALS]

@@ -223,7 +223,7 @@ def _arrays(points: list[Logs]) -> Points:
 def _pairs(lefts: Points, rights: Points) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
     """Return all pairs of a point in `lefts` and a point in `rights`, as four arrays.
 
-    The arrays are the position and the bound of the left point, and of the right point.
+    The arrays are the position (epsilon or rate) and the bound of the left point, and those of the right point.
     """
     count, times = len(lefts[0]), len(rights[0])
     at = np.arange(count * times)

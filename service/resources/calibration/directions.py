@@ -169,7 +169,7 @@ def quantity_of(target: CalibrationTarget) -> str:
 
 
 def side_of(target: CalibrationTarget) -> str | None:
-    """Return `side` of a question about a predictive value ("at" or "at_most" a rate), or None for other questions."""
+    """Return `side` of the question about a predictive value: "at_most" or "at_least"; None for other questions."""
     return getattr(target.question, "side", None)
 
 

@@ -139,10 +139,12 @@ def _posterior_bound(question: QuestionSpec, value: float) -> Bound | None:
 
 
 def _accusation_bound(slope: float, rate: float, side: Side) -> AtRate | None:
-    """Return the bound on attacks that say "member" at the false positive rate alpha: power <= e^slope alpha.
+    """Return the bound that a claimed ratio power/alpha = e^slope at the false positive rate alpha = `rate` implies.
 
-    `rate` is alpha. This is the bound for `side` "at_most". With "at_least", every attack of this rate has power >=
-    e^slope alpha, which bounds the power of the attack with the opposite answers.
+    If the claim limits the ratio from above (`side` "at_most"), every attack that says "member" at this rate has power
+    <= e^slope alpha. If the claim limits it from below ("at_least"), power >= e^slope alpha; the attack with the
+    opposite answers then has power <= 1 - e^slope alpha at the rate 1 - alpha. The result is None if the slope is
+    infinite, so that the claim allows every power.
     """
     if not math.isfinite(slope):
         return None
@@ -152,11 +154,12 @@ def _accusation_bound(slope: float, rate: float, side: Side) -> AtRate | None:
 
 
 def _clearance_bound(slope: float, rate: float, side: Side) -> AtRate | None:
-    """Return the bound beta >= e^slope (1 - alpha) on attacks that say "no member" at the rate 1 - alpha.
+    """Return the bound that a claimed ratio beta/(1 - alpha) = e^slope at the false positive rate `rate` implies.
 
-    beta is the type II error and alpha the false positive rate `rate`. This is the bound for `side` "at_most". With
-    "at_least", beta <= e^slope (1 - alpha) for every attack, which bounds the power of the attack with the opposite
-    answers.
+    alpha is `rate`, and beta the type II error. If the claim limits the negative predictive value from above (`side`
+    "at_most"), every attack has beta >= e^slope (1 - alpha). If the claim limits it from below ("at_least"), beta <=
+    e^slope (1 - alpha); the attack with the opposite answers then has the power beta at the rate 1 - alpha. The result
+    is None if the slope is infinite, so that the claim allows every power.
     """
     if not math.isfinite(slope):
         return None

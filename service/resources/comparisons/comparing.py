@@ -136,7 +136,10 @@ def _by_parameters(one: Run, other: Run) -> ResponseFields | None:
 
 
 def _runs_to_read(request: ComparisonsRequest) -> set[int]:
-    """Return the indices of the runs whose trade-off curves are evaluated."""
+    """Return the indices of the runs whose trade-off curves have to be evaluated.
+
+    They are the runs of all pairs for which no theorem on the parameters shows which curve is more private.
+    """
     pairs = combinations(enumerate(request.runs), 2)
     return {place for pair in pairs if _by_parameters(pair[0][1], pair[1][1]) is None for place, _ in pair}
 

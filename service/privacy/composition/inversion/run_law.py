@@ -178,8 +178,8 @@ class RunLaw:
     def transform(self, digits: float, *, reflected: bool) -> LossTransform | None:
         """Return the log-moment function of the loss without rare large losses of total probability 10^-`digits`.
 
-        `reflected` swaps the hypotheses. The result is None where the quadrature grids would be too large, or where no
-        summand has a density except summands that are rounded to nothing. A summand is a number of equal steps.
+        `reflected` swaps the hypotheses. A summand is a number of equal steps. The result is None if a quadrature grid
+        would be too large. It is also None if there are no Gaussian steps and all summands have losses with atoms only.
         """
         summands = tuple(self._truncate(index, digits) for index in range(len(self.groups)))
         if any(summand.decays and summand.size > _LARGEST_GRID for summand in summands):

@@ -134,7 +134,8 @@ class ChiSquareMajorants:
     """Majorants of |M(theta + it')/M(theta)| over t' >= t, for the transform M of one step.
 
     theta is the tilt of the contour Re z = theta. The majorants are the best of values at many heights, integrals on
-    the paths Im s = -eta, and the bound V/t. The module docstring of `sampled_chi_square_contour.py` proves all three.
+    the paths Im s = -eta, and the bound V/t with V the total variation of the integrand. s is the node variable, and t
+    a height. The module docstring of `sampled_chi_square_contour.py` proves all three.
     """
 
     eta = np.zeros((1, 1))

@@ -544,10 +544,10 @@ def highest_turn(
     *,
     separate: bool = False,
 ) -> FloatArray:
-    """Return about how much (nats) e^{t arg a} grows on a strip at the greatest height t of a contour.
+    """Return about how much (nats) e^{t arg a} grows off the real axis of outcomes at the greatest height t.
 
-    a is the density of H1 over that of H0, continued off the real axis. The spacing of nodes depends on the result, and
-    no bound does.
+    a is the density of H1 over that of H0, continued to complex outcomes in a strip around the real axis. A contour of
+    the transform is the line theta + it, for heights t. The spacing of nodes depends on the result, and no bound does.
 
     Parameters
     ----------
@@ -556,12 +556,13 @@ def highest_turn(
     total : float or array
         Number of steps of the run.
     sampled : float or array
-        Approximate number of steps that use the record. Where it is small, the transform does not fall with the height
-        while no jump disturbs it.
+        Approximate number of steps that use the record. Where it is below 5, the transform falls slowly with the
+        height, because the record is often not used at all.
     falls : float or array
         ln of the height at which the transform of few steps becomes negligible.
     separate : bool
-        Whether long contours are evaluated for runs that seldom use the record.
+        Whether the arrays hold several runs that are evaluated together. If so, runs that seldom use the record have
+        long contours instead of deformed ones.
     """
     rare = np.asarray(sampled) < FEW_SAMPLED
     many = np.minimum(np.where(rare, 1.35, 0.9) * highest, np.where(rare, 180.0, 120.0))

@@ -25,7 +25,10 @@ class ScaledChiSquare:
         self._scale = scale
 
     def log_tails(self, low: FloatArray, high: FloatArray) -> ChiSquareLogTails:
-        """Return enclosures of ln P(T <= t) and ln P(T > t) for unknown t between `low` and `high`, shape (n,) each."""
+        """Return enclosures of ln P(T <= t) and ln P(T > t) for unknown t between `low` and `high`, shape (n,).
+
+        T is the scaled chi-square statistic.
+        """
         left, right = _divided(low, self._scale.upper, -1), _divided(high, self._scale.lower, 1)
         if self._least != self._most:
             most, least = self._most.log_tails(left), self._least.log_tails(right)

@@ -45,7 +45,7 @@ class Cells:
     Attributes
     ----------
     log_mass, mean : array of shape (2, K)
-        Lower and upper bounds of ln w1, the mass under H1, and of the log mean ratio l_m.
+        Lower and upper bounds of ln w1, the mass under H1, and of l_m, ln of the mean likelihood ratio of the cell.
     border : array of shape (2, K + 1)
         Lower and upper bounds of l at the borders.
     """

@@ -126,7 +126,7 @@ class NormalComponents:
         return np.where(requested < -FARTHEST, -np.inf, below), above
 
     def log_density(self, t: FloatArray, sign: int) -> Ends:
-        """Return bounds of ln sum w e^{sign d t - d^2/2}, the density of the mixture relative to that of N(0, 1).
+        """Return bounds of ln sum w e^{sign d t - d^2/2}, the mixture's density over that of N(0, 1) at thresholds t.
 
         w and d are weights and distances of the components. Both bounds have the shape of t.
         """
@@ -240,9 +240,9 @@ class GaussianMixtureTradeOff(AbstractTradeOff):
     @property
     @override
     def largest_log_ratio(self) -> Enclosure:
-        """Infinite, except if H1 is N(0, 1) and H0 has a component at 0.
+        """Largest log-likelihood ratio in nats: infinite, except if H1 is N(0, 1) and H0 has a component at 0.
 
-        The ratio of a Gaussian mixture is otherwise bounded by the weight of the component at 0.
+        For a component of weight w at 0 the ratio is at most -ln w, and approaches this number.
         """
         limit = _limit(self.present, self.absent)
         return Enclosure.point(math.inf) if limit is None else -limit
@@ -261,7 +261,10 @@ class GaussianMixtureTradeOff(AbstractTradeOff):
         return Enclosure(float(ends[0]), float(ends[1]), Evidence.EXACT)
 
     def log_ratio(self, t: FloatArray) -> Ends:
-        """Return (lower, upper) bounds of the log-likelihood ratio ln dH1/dH0 at t, finite or infinite; shape (n,)."""
+        """Return (lower, upper) bounds of the log-likelihood ratio ln dH1/dH0 (nats) at thresholds t, shape (n,).
+
+        The thresholds are finite or infinite.
+        """
         requested, t = t, np.clip(t, -FARTHEST, FARTHEST)
         (present_low, present_high), (absent_low, absent_high) = (
             self.present.log_density(t, 1),
@@ -286,7 +289,7 @@ class GaussianMixtureTradeOff(AbstractTradeOff):
     def _thresholds(self, rates: FloatArray, side: int) -> Ends:
         """Return bounds of thresholds t with P(x > t) = rate (`side` 1) or P(x < t) = rate (-1) under H0.
 
-        `rates` are in (0, 1/2].
+        x is the outcome, in standard deviations of the noise. `rates` are in (0, 1/2].
         """
 
         def log_rates(t: FloatArray) -> Ends:
@@ -370,7 +373,7 @@ class GaussianMixtureTradeOff(AbstractTradeOff):
         return np.stack((low, np.where(epsilon >= largest, -np.inf, np.minimum(np.maximum(high, low), 0.0))))
 
     def _at_losses(self, epsilon: FloatArray) -> Ends:
-        """Return (lower, upper) bounds of the thresholds at which the log-likelihood ratio is `epsilon`.
+        """Return (lower, upper) bounds of the thresholds of x at which the log-likelihood ratio is `epsilon` (nats).
 
         For two mirrored mixtures the loss is odd and has the sign of the threshold. Near 0, where no other component
         counts, the loss is too flat for rounding to distinguish it from 0. So the sign of the loss gives the bound
@@ -383,9 +386,10 @@ class GaussianMixtureTradeOff(AbstractTradeOff):
         return left, right
 
     def _found_losses(self, epsilon: FloatArray) -> Ends:
-        """Return bounds of the thresholds at which the log-likelihood ratio is `epsilon`, by a search.
+        """Return bounds of the thresholds of the outcome x at which the log-likelihood ratio is `epsilon` (nats).
 
-        The search works for any components. Long lists start from guesses on a grid.
+        A threshold is a value of x, in standard deviations of the noise. The bounds are found by a search, which works
+        for any components. Lists of more than 64 epsilons start from guesses on a grid.
         """
         if len(epsilon) <= FEW:
             guess = increasing_roots(self.log_ratio, epsilon, *self._far_ends(epsilon))
@@ -419,7 +423,10 @@ class GaussianMixtureTradeOff(AbstractTradeOff):
         return float(both[both > 0].min())
 
     def _plain(self, t: FloatArray) -> Ends:
-        """Return approximate log-likelihood ratios ln dH1/dH0 at t and their slopes, without error bounds."""
+        """Return approximate log-likelihood ratios ln dH1/dH0 (nats) at thresholds t, and their slopes.
+
+        They have no error bounds.
+        """
         value, slope = np.zeros_like(t), np.zeros_like(t)
         for all_components, sign in ((self.present, 1), (self.absent, -1)):
             if all_components.is_at_zero:

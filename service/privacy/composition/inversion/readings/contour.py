@@ -40,10 +40,11 @@ class Integrals:
 class InversionContour(Protocol):
     """Contour that crosses the real axis at `theta`, laid out for thresholds near `center` (nats).
 
-    The loss weighted by e^{theta S} (*tilted* loss), or its bulk, has about the standard deviation `deviation`, on
-    which no bound depends. The object may also stand for as many contours as there are thresholds, all on the same side
-    of the poles 0 and 1. `theta`, `center` and `deviation` are then arrays (C,), and each request has a threshold for
-    each contour. C is the number of thresholds.
+    The loss weighted by e^{theta S} (*tilted* loss) has about the standard deviation `deviation`, on which no bound
+    depends. For deformed contours `deviation` is that of the untilted loss without rare large losses of a step. The
+    object may also stand for as many contours as there are thresholds, all on the same side of the poles 0 and 1.
+    `theta`, `center` and `deviation` are then arrays (C,), and each request has a threshold for each contour. C is the
+    number of thresholds.
     """
 
     @property
@@ -63,9 +64,10 @@ class InversionContour(Protocol):
 
     @property
     def deviation(self) -> float | FloatArray:
-        """Approximate standard deviation of the loss S weighted by e^{theta S}, or of the bulk of that law, in nats.
+        """Approximate standard deviation of the loss S weighted by e^{theta S}, in nats.
 
-        theta is the tilt of the contour.
+        theta is the tilt of the contour. Deformed contours have the deviation of the untilted loss without rare large
+        losses of a step.
         """
         ...
 
