@@ -57,9 +57,10 @@ def quote(
 ) -> Quote:
     """Return the joint estimated cost, in microseconds of CPU time, of evaluations with the engines of `plans`.
 
-    The event loop computes the request only if all plans have a ceiling. The cost is at most the allowance, where
-    evaluations end. Ground truths (results with many proved digits) are useless without all their digits. If their
-    estimate certainly exceeds the limit, the request needs a job.
+    The event loop computes the request only if all plans have a ceiling (largest cost) and their sum is at most
+    INLINE_LIMIT. The cost is at most the allowance, where evaluations end. Ground truths (results with many proved
+    digits) are useless without all their digits. If their estimate certainly exceeds the limit, the request needs a
+    job.
 
     Parameters
     ----------

@@ -67,7 +67,11 @@ Bound = SupportingLine | AtRate | GaussianCurve | Ratio
 
 
 def bound_of(claim: Claim) -> Bound | None:
-    """Return the bound on the power of every attack that a claim implies, or None if there is none."""
+    """Return the bound on the power of every attack that a claim implies, or None.
+
+    The result is None for claims that allow every power, for example an accuracy at the prior 0, and for questions that
+    imply no such bound.
+    """
     value, question = claim.number, claim.question
     match question:
         case EpsilonQuestion(delta=delta):
@@ -99,7 +103,8 @@ def _baseline(question: ReconstructionQuestion) -> float:
 def _accuracy_bound(prior: float, rate: float | None, value: float) -> Bound | None:
     """Return the bound p power + (1 - p)(1 - alpha) <= value that a claimed accuracy `value` implies.
 
-    Here p is the prior and alpha the false positive rate. A `rate` of None stands for every false positive rate.
+    Here p is the prior and alpha the false positive rate. A `rate` of None stands for every false positive rate. The
+    result is None if p is 0, or if p is 1 without a rate.
     """
     if prior in (0.0, 1.0):
         return None if prior == 0 or rate is None else AtRate(rate, value)
@@ -112,7 +117,7 @@ def _posterior_bound(question: QuestionSpec, value: float) -> Bound | None:
     """Return the bound on likelihood ratios that a claimed extreme posterior probability `value` implies.
 
     `question` names the probability and its prior. The claim may also be about a quantity that is derived from such a
-    probability.
+    probability. The result is None for other questions, for infinite ratios, and for a deletion capacity of 0.
     """
     match question:
         case PositivePredictiveValueQuestion(prior=prior, false_positive_rate=rate, side=side):

@@ -116,7 +116,7 @@ def _response(
 def _by_parameters(one: Run, other: Run) -> ResponseFields | None:
     """Return which of two runs has the more private trade-off curve, and the theorem, if parameters decide.
 
-    The result is None if the curves have to be evaluated.
+    The result is None if no theorem on the parameters orders the two curves, so that they have to be evaluated.
     """
     first = is_at_least_as_hard(one.mechanism, other.mechanism, one.threat_model, other.threat_model)
     second = is_at_least_as_hard(other.mechanism, one.mechanism, other.threat_model, one.threat_model)
