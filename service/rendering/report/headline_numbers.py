@@ -34,7 +34,7 @@ class HeadlineNumber(NamedTuple):
 def headline_numbers(response: AssessmentsResponse) -> list[HeadlineNumber]:
     """Return power, reconstruction and accuracy of the worst case as headline numbers.
 
-    The list is empty if nothing is proved about the run.
+    A number that the assessment could not answer is left out. The list is empty if nothing is proved about the run.
     """
     if not response.summary.bounded:
         return []
