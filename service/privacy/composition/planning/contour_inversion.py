@@ -167,7 +167,8 @@ def listed_beside_a_little_noise(steps: Steps, options: EngineOptions, lattices:
     """
     laws = [step.part() for step, _ in steps]
     are_listed = all(isinstance(part, AtomsPart | TwoPointPart) for part in laws)
-    if not are_listed or sum(count for _, count in steps) == 1:
+    is_run = sum(count for _, count in steps) > 1
+    if not (is_run and are_listed and any(isinstance(part, AtomsPart) for part in laws)):
         return None
     if share_a_lattice(laws) if lattices is None else has_many_losses(steps):
         return None
