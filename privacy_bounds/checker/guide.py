@@ -9,7 +9,11 @@ from privacy_bounds.checker.steps import Direction, NotDecided, Run, Step, expon
 
 
 class Guide:
-    """Choices of the parameters of a `Contour` in double precision. Nothing is proved from them."""
+    """Choices of the parameters of a `Contour` in double precision. Nothing is proved from them.
+
+    `Contour` evaluates the proof of the package docstring in ball arithmetic, with any parameters. Good parameters make
+    its bounds narrow and its sums short.
+    """
 
     def __init__(self, run: Run, direction: Direction, near: float = 0.0, nats: int = 0) -> None:
         (self.steps, self.mu_squared), self.beyond, self.cuts = run, 1.0, dict[Step, float]()
@@ -69,20 +73,21 @@ class Guide:
         return excess(self.beyond - 1) < self._target
 
     def eta(self, step: Step, scale: float = 0.0) -> float:
-        """Return how far the path of the integral M of a step moves up, for the bound of omitted nodes.
+        """Return the distance eta by which the integration path of M is moved to Im y = eta, in the plane of outcomes.
 
-        M is the transform of the loss. `scale` is the distance in units of the width tau of the cut, which divides rare
-        from frequent outcomes (section 6 of the proof). Without cuts the unit is count^(-1/2), so that `scale` is the
-        distance for a single step.
+        M = E e^{zL} is the transform of the loss L of a step, an integral over outcomes y in units of the noise. The
+        distance serves the bound of omitted nodes (section 3 of the proof). `scale` is eta in units of the width of the
+        smooth cut, a threshold of y between frequent and rare outcomes (section 6 of the proof). Without cuts the unit
+        is count^(-1/2). eta is limited, so that the likelihood ratio keeps a positive real part on the path.
         """
         unit = self.widths[step] if self.cuts else 1 / math.sqrt(step.count)
         return min(4.5 * math.pi * self.widths[step], (scale or self._scale) * unit)
 
     def strip(self, step: Step, part: int) -> float:
-        """Return how far the path moves up for the error bound of the trapezoidal sum of a step.
+        """Return how far the integration path moves up for the error bound of the trapezoidal sum of a step.
 
-        The sum computes the transform of the step's loss, over the rare part of the outcomes (`part` 1), the frequent
-        part (-1), or all (0).
+        The path is moved from the real axis of outcomes y to Im y = the result. The sum computes the transform of the
+        step's loss over outcomes above the cut (`part` 1, the rare ones), below the cut (-1), or all (0).
         """
         strip = 9 * self.widths[step] if part else math.sqrt(2 * (self.nats + math.log(step.count)))
         return min(4.5 * math.pi * self.widths[step], strip)
@@ -90,8 +95,8 @@ class Guide:
     def window(self, step: Step, u: float, part: int) -> tuple[float, float]:
         """Return an interval of outcomes y beyond which the integrand for a part of a step is negligible.
 
-        The integral is the transform M(u) of the step's loss over this part: the rare outcomes (`part` 1), the frequent
-        ones (-1), or all (0).
+        The integral is the transform M(u) of the step's loss over outcomes above the cut (`part` 1, the rare ones),
+        below the cut (-1), or all (0).
         """
         strip = self.strip(step, part)
         nats = 2 * self.nats + math.log(step.count) - self.log_moment(step, u, part=part)

@@ -68,7 +68,10 @@ class ApiKey:
 
 
 def key_from_record(record: Mapping[str, Any]) -> ApiKey:
-    """Return the API key of a stored record. Raise ValueError for anything that `ApiKey.record` does not write."""
+    """Return the API key of a stored record.
+
+    Raise ValueError for a record with missing, additional or invalid members, such as an unknown scope.
+    """
     try:
         key = ApiKey(**dict[str, Any](record, scopes=frozenset[str](record["scopes"])))
         is_valid = (

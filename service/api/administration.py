@@ -32,7 +32,10 @@ class Administration:
         self._age_seconds = age_seconds
 
     def active(self, requester: str | None) -> OperatedJobs:
-        """Return all active jobs of a requester, or of all requesters (None), oldest first."""
+        """Return all active jobs of a requester, or of all requesters (None), oldest first.
+
+        Each has a sentence that says what it waits for. The list is empty for an unknown requester.
+        """
         scene = self._scene()
         jobs = [job for job in scene.active if requester in (None, job.requester)]
         return self._told(jobs, scene, None)
@@ -74,14 +77,15 @@ class Administration:
         )
 
     def cancel(self, name: str) -> OperatedJobDetails:
-        """Cancel the job `name`, and return its details. Raise JobNotFound."""
+        """Cancel the job `name`, unless it has ended, and return its details. Raise JobNotFound."""
         self._repository.cancel(name)
         return self.show(name)
 
     def purge(self, name: str | None, *, ended: bool) -> PurgedJobs:
         """Remove the job `name` with its results, or all ended jobs with `ended`, or without both only expired jobs.
 
-        An active job is cancelled first. Raise JobNotFound. Return the number of removed jobs.
+        An active job is cancelled first. Raise JobNotFound if there is no job `name`. Return the number of removed
+        jobs.
         """
         if name is not None:
             self._repository.remove(name)

@@ -72,7 +72,10 @@ def logged_caller(caller: Caller) -> LoggedCaller | None:
 
 
 def work_account_of(request: Request) -> WorkAccount | None:
-    """Return the account to which the work of a request is charged; None if the work has no limit."""
+    """Return the account to which the work of a request is charged.
+
+    The result is None if the work has no limit, and for paths that are not below `/v1/`.
+    """
     state: dict[str, Any] = request.scope.get("state") or {}
     account: WorkAccount | None = state.get(ACCOUNT_KEY)
     return account

@@ -82,7 +82,7 @@ class LimitedProtocol(HttpToolsProtocol):
 
     @property
     def is_idle(self) -> bool:
-        """Whether no part of a new request has arrived on this connection since the last response."""
+        """Whether no request is being answered on this connection, and no part of a new one has arrived."""
         return self._running is None and not self._begun
 
     @override
@@ -206,7 +206,7 @@ class LimitedProtocol(HttpToolsProtocol):
         return self.transport.get_write_buffer_size() == 0
 
     def enforce_timeouts(self, now: float) -> None:
-        """Close the connection if a transfer took too long, or if the client disconnected.
+        """Close the connection if a transfer or an idle time was too long, or if the client disconnected.
 
         `now` is the time of the event loop in seconds.
         """
@@ -230,7 +230,8 @@ class LimitedProtocol(HttpToolsProtocol):
     def reject(self, reason: ServerRejection) -> None:
         """Close the connection for `reason`.
 
-        Send a problem document first, unless an earlier response is still pending.
+        Send a problem document first, unless an earlier response is still pending or the client waits for none. The
+        connection is cut after one second. Do nothing for a connection that was rejected before.
         """
         if self._is_rejected:
             return

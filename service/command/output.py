@@ -25,7 +25,7 @@ def render_output(computation: Computation[Any, Any], body: bytes, form: str) ->
     """Return a response body of a resource as a table or in a media type, as bytes.
 
     `form` is TABLE or the media type. A table is the text or the aligned CSV of the resource, if the resource has one
-    of these renderings.
+    of these renderings, else a table of all numbers. Without a CSV rendering, CSV has these numbers as well.
     """
     if form == JSON:
         return body
@@ -52,7 +52,10 @@ def terminal_width() -> int | None:
 
 @contextmanager
 def progress_indicator() -> Generator[None]:
-    """Show the elapsed time on the terminal while the block runs, from the first second on."""
+    """Show the elapsed time on the terminal while the block runs, from the first second on.
+
+    Show nothing if standard error is not a terminal.
+    """
     if not sys.stderr.isatty():
         yield
         return

@@ -13,7 +13,8 @@ MEGABYTE: Final = 2**20
 class Finding:
     """Result of one check of a deployment: a status, a sentence on what was seen, and a remedy.
 
-    `check` names the check. A warning leaves a deployment healthy. No sentence contains a secret.
+    `check` names the check. The remedy is empty if nothing is wrong. A warning leaves a deployment healthy. No sentence
+    contains a secret.
     """
 
     check: str

@@ -63,7 +63,7 @@ class InMemoryResultCache:
         return self._bytes
 
     def lookup(self, computation: str, digest: str) -> bytes | None:
-        """Return the cached response body of a request digest, or None.
+        """Return the cached response body of a request digest, or None when it is not cached.
 
         `computation` names the resource. The method is `get` without a coroutine.
         """

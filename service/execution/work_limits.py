@@ -66,7 +66,10 @@ class WorkLimits:
         logger: FilteringBoundLogger,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """Set up the accounts. Import the library, which a service without limits does not load."""
+        """Set up the accounts. `redis_url` is the address of the shared counters, or None for counters of this process.
+
+        Import the library `limits`, which a service without limits does not load. `clock` returns seconds since 1970.
+        """
         from limits import parse
 
         self.rate: RateLimitItem = parse(rate)
@@ -93,7 +96,8 @@ class WorkLimits:
     async def add(self, window: int, requester: str, units: int) -> int | None:
         """Add units of work of a requester to its counter for the time window, and return the total.
 
-        None means that the storage does not respond. A unit is about a microsecond of CPU time.
+        None means that the storage does not respond, or failed within the last second. A unit is about a microsecond of
+        CPU time.
         """
         now = time.monotonic()
         if now < self._paused_until:
@@ -128,7 +132,7 @@ class WorkLimits:
             timer.cancel()
 
     def _forget_idle(self) -> None:
-        """Forget the accounts of ended time windows. If all windows run, forget the accounts used least."""
+        """Forget the accounts of ended time windows, and then the half with the least work if all windows run."""
         self._accounts = {name: each for name, each in self._accounts.items() if each.is_current}
         if len(self._accounts) >= MOST_ACCOUNTS:
             largest = sorted(self._accounts.items(), key=lambda item: item[1].used)[MOST_ACCOUNTS // 2 :]
@@ -137,7 +141,10 @@ class WorkLimits:
 
 @final
 class WorkAccount:
-    """Account of the work of one requester: the units of the current time window, as far as this process knows."""
+    """Account of the work of one requester: the units of the current time window, as far as this process knows.
+
+    While the storage does not respond, the units of other processes are missing.
+    """
 
     __slots__ = (
         "_begin",
@@ -180,7 +187,8 @@ class WorkAccount:
     async def charge(self, units: int) -> Charge:
         """Count units of work, at most the units of a whole time window, and return the charge.
 
-        A unit is about a microsecond of CPU time. Raise WorkLimitExceeded if the window has no room for them.
+        A unit is about a microsecond of CPU time. Raise WorkLimitExceeded if fewer units remain in the window. Charges
+        of 50 ms or more wait for the total of the storage.
         """
         limits = self._limits
         charged = min(units, limits.units)
@@ -208,7 +216,7 @@ class WorkAccount:
     def settle(self, charge: Charge, spent: int) -> None:
         """Replace the units of `charge` by the units that were spent.
 
-        A charge does not count after the end of its time window.
+        Units that were not needed are returned. A charge does not count after the end of its time window.
         """
         self._renew()
         if self._window == charge.window:

@@ -81,8 +81,9 @@ class Workers:
     ) -> WorkerResult:
         """Wait for a worker, and return the response body of a request with its measurements.
 
-        `work` is the entry of the queue, and `cost` the estimate in microseconds of CPU time. Raise QueueFull and the
-        errors of `WorkerPool.compute`.
+        `work` is the entry of the queue, and `cost` the estimate in microseconds of CPU time. A short computation that
+        exceeds a limit of the reserve, or whose process dies there, is queued again for the ordinary pool. Raise
+        QueueFull and the errors of `WorkerPool.compute`.
         """
         call = computation, request, digest, engine_version
         early = isinstance(computation, Computation) and computation.ends_early

@@ -57,7 +57,8 @@ class WorkerContext:
     """Dependencies that all workers of a process share.
 
     `describe` converts an error to a JSON problem document. `find_answer` and `store_answer` access the results of
-    complete requests. `worker` is the name of this process. `audit` is the audit stream, if any.
+    complete requests. `worker` is the name of this process. `audit` is the audit stream, None if none is configured,
+    and `tracing` records spans, None if traces are off.
     """
 
     repository: JobRepository
@@ -78,7 +79,7 @@ class WorkerContext:
 class RememberedJob:
     """Validated request of a job, kept between two chunks (ranges of points) of the job.
 
-    `seconds_per_point` is the mean of the measured times, or None.
+    `seconds_per_point` is the mean of the measured times, or None before this process has computed a chunk of the job.
     """
 
     plan: JobPlan
@@ -160,7 +161,8 @@ class ChunkWorker:
     async def _remembered_job(self, job: StoredJob) -> RememberedJob:
         """Return the validated request of a job, from memory or from the storage.
 
-        Raise the validation errors of a request that another engine version accepted.
+        Raise JobNotFound for a job that has ended, JobsUnavailable, and the validation errors of a request that another
+        engine version accepted.
         """
         key = job.id, job.generation
         remembered = self._remembered.get(key)
@@ -175,7 +177,8 @@ class ChunkWorker:
     async def _find_or_compute(self, claim: ClaimedChunk, plan: JobPlan) -> WorkerResult:
         """Return the results of a chunk as JSON lines, from a stored result or from a worker process.
 
-        Raise _ChunkNotNeeded and the errors of WorkerPool.compute. `plan` has the validated request of the job.
+        Raise _ChunkNotNeeded and the errors of WorkerPool.compute. Raise WorkerDied without computing if MAX_TRIES (3)
+        attempts have failed. `plan` has the validated request of the job.
         """
         context, chunk, job = self._context, claim.chunk, claim.job
         if claim.tries >= MAX_TRIES:
@@ -233,8 +236,8 @@ class ChunkWorker:
     async def _retry_or_split(self, claim: ClaimedChunk, error: Exception) -> bool:
         """Return a chunk whose process was killed to the queue if another try is allowed, and return whether it is.
 
-        A chunk is a range of points of a job. It is requeued as a whole after the death of a worker, and as halves
-        otherwise. A single point is not requeued after it exceeded a limit.
+        A chunk is a range of points of a job. It is requeued as a whole after the first two deaths of its process, and
+        as halves after the third death or an exceeded limit. A single point is not halved, so that the result is False.
         """
         chunk, tries = claim.chunk, claim.tries + 1
         if isinstance(error, WorkerDied) and tries < MAX_TRIES:
@@ -251,7 +254,7 @@ class ChunkWorker:
     async def _fail_chunk(self, claim: ClaimedChunk, error: Exception) -> None:
         """Save the problem document of `error` for every point of a claimed chunk, or end a job of a single request.
 
-        A chunk is a range of points of a job.
+        A chunk is a range of points of a job. The whole job also ends if its request cannot be validated.
         """
         context, job, chunk = self._context, claim.job, claim.chunk
         self._report_failure(claim, error, "piece failed")
@@ -286,7 +289,8 @@ class ChunkWorker:
     async def _persist_with_retry(self, write: Callable[..., StoredJob | None], *values: object) -> None:
         """Call `write` with `values` on the storage of jobs until the storage is available.
 
-        A failed call is repeated after RETRY_SECONDS.
+        If the job has ended with the write, its end is counted and logged. A failed call is repeated after
+        RETRY_SECONDS.
         """
         while True:
             try:

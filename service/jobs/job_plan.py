@@ -30,10 +30,10 @@ StoreAnswer: TypeAlias = Callable[[Computation[Any, Any], str, bytes, int, str],
 class JobConstraints:
     """Limits of jobs from the settings.
 
-    `points` and `cost` limit one job. `single_seconds` is the time limit of a job that consists of a single request,
-    and `point_seconds` that of one point of a larger job. `at_once` limits the active jobs. A job is deleted
-    `kept_seconds` after its end, and must end within `age_seconds`. `stored_bytes` limits the requests and results of
-    all jobs.
+    `points` and `cost` (in microseconds of CPU time) limit one job. `single_seconds` is the time limit of a job that
+    consists of a single request, and `point_seconds` that of one point of a larger job. `at_once` limits the active
+    jobs. A job is deleted `kept_seconds` after its end, and must end within `age_seconds`. `stored_bytes` limits the
+    requests and results of all jobs.
     """
 
     points: int
@@ -75,7 +75,10 @@ class JobConstraints:
 @final
 @dataclass(frozen=True, slots=True)
 class JobPlan:
-    """Validated request of a job, with the resource that computes it and its number of points (`total`)."""
+    """Validated request of a job, with the resource that computes it and its number of points (`total`).
+
+    A job of a single request has one point.
+    """
 
     computation: Computation[Any, Any]
     request: BaseModel
@@ -96,7 +99,7 @@ class JobPlan:
 
     @property
     def max_chunk_points(self) -> int:
-        """Largest number of points that one chunk may have."""
+        """Largest number of points that one chunk may have: 1 for a job of a single request, and at most 2000."""
         chunks = self.computation.chunking
         return 1 if chunks is None else min(MAX_CHUNK_POINTS, chunks.max_chunk_points(self.request))
 
@@ -107,7 +110,10 @@ class JobPlan:
         return ChunkTask(self.computation.name, chunk.start), part
 
     def time_limit_seconds(self, chunk: Chunk, limits: JobConstraints) -> float:
-        """Return the time limit in seconds for the computation of a chunk (range of points) under these limits."""
+        """Return the time limit in seconds for the computation of a chunk (range of points) under these limits.
+
+        A job of a single request has the limit `single_seconds`, a single point `point_seconds`, and more points 8 s.
+        """
         if self.computation.chunking is None:
             return limits.single_seconds
         return limits.point_seconds if chunk.points == 1 else CHUNK_LIMIT_SECONDS
@@ -142,6 +148,7 @@ def parse_plan(computation: Computation[Any, Any], sent: bytes, validate: Reques
 def restore_plan(job: StoredJob, request: bytes, validate: RequestValidator) -> JobPlan:
     """Return the plan of a stored job (validated request and resource) from the JSON of its request.
 
-    `validate` parses the JSON. Raise InvalidJob and RequestBodyError.
+    `validate` parses the JSON. Raise InvalidJob if this version has no such resource, and RequestBodyError for an
+    invalid request.
     """
     return parse_plan(resource_at(job.resource), request, validate)

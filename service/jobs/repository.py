@@ -38,8 +38,9 @@ class Quota:
 class ClaimedChunk:
     """Chunk (range of points of a job) that a worker has claimed.
 
-    `job` is the job at the time of the claim, with its generation. `tries` counts the earlier claims of the chunk whose
-    workers died, and distinguishes the claims of one chunk.
+    `job` is the job at the time of the claim, with its generation. `tries` counts the failed attempts before this
+    claim: deaths of the worker or its process, and 1 for half of a chunk that exceeded a limit. It distinguishes the
+    claims of one chunk.
     """
 
     job: StoredJob
@@ -49,7 +50,7 @@ class ClaimedChunk:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Page of a list of jobs, newest first. `next` is the cursor of the next page, or None."""
+    """Page of a list of jobs, newest first. `next` is the cursor of the next page, or None on the last page."""
 
     jobs: tuple[StoredJob, ...]
     next: str | None
@@ -68,8 +69,9 @@ class Worker:
 class DispatchedChunk:
     """Chunk (range of points of a job) that was given to a worker and has no results yet.
 
-    `tries` counts the earlier claims whose workers died. `worker` holds the claim until `until` (seconds since 1970);
-    the name is empty if the chunk was requeued.
+    `tries` counts the failed attempts so far: deaths of the worker or its process, and 1 for half of a chunk that
+    exceeded a limit. `worker` holds the claim until `until` (seconds since 1970); the name is empty if the chunk was
+    requeued.
     """
 
     chunk: Chunk
@@ -89,9 +91,10 @@ class Backlog:
 class JobRepository(Protocol):
     """Storage of jobs and results. Every method blocks, and raises JobsUnavailable if the storage does not work.
 
-    Methods that take the name of a job raise JobNotFound. Changes are durable when a method has returned. Workers claim
-    chunks (ranges of points of a job). The generation of a job counts its restarts by other engine versions. A claim is
-    *stale* if it is of an earlier generation, if another worker took the chunk over, or if the job has ended.
+    Methods that take the name of a job raise JobNotFound, except `keep_trace` and `trace_of`. Changes are durable when
+    a method has returned. Workers claim chunks (ranges of points of a job). The generation of a job counts its restarts
+    by other engine versions. A claim is *stale* if it is of an earlier generation, if another worker took the chunk
+    over, or if the job has ended.
     """
 
     def add(
@@ -107,11 +110,11 @@ class JobRepository(Protocol):
         ...
 
     def get(self, name: str) -> StoredJob:
-        """Return the current state of the job `name`."""
+        """Return the current state of the job `name`. Raise JobNotFound if there is no such job."""
         ...
 
     def request(self, name: str) -> bytes:
-        """Return the JSON of the request of an active job. Raise JobNotFound for a job that has ended."""
+        """Return the JSON of the request of an active job. Raise JobNotFound for an ended or unknown job."""
         ...
 
     def list(self, requester: str | None, limit: int, cursor: str | None) -> Page:
@@ -122,13 +125,14 @@ class JobRepository(Protocol):
         ...
 
     def cancel(self, name: str) -> StoredJob:
-        """Cancel the job `name`, unless it has ended, and return it."""
+        """Cancel the job `name`, unless it has ended, and return it. Raise JobNotFound if there is no such job."""
         ...
 
     def results(self, name: str, start: int, most: int = 1) -> Sequence[ChunkResult]:
         """Return up to `most` saved chunks (ranges of points with results), in the order of their points.
 
-        The first of them contains the point `start`.
+        The first of them contains the point `start`. If no results of `start` are saved, the list has saved chunks of
+        later points, or none. Raise JobNotFound if there is no such job.
         """
         ...
 
@@ -170,7 +174,7 @@ class JobRepository(Protocol):
     def fail(self, name: str, generation: int, problem: bytes) -> StoredJob:
         """End an active job with the JSON problem document `problem`, and return the job.
 
-        Change nothing if the job was restarted after this `generation`, a counter of its restarts.
+        Change nothing if the job has ended or was restarted after this `generation`, a counter of its restarts.
         """
         ...
 
@@ -178,7 +182,8 @@ class JobRepository(Protocol):
         """Restart an active job of this generation under another engine version, and return the job.
 
         `digest` is that of the request under the new version, and `size` the number of points of the first chunks.
-        Delete its results and queue the job with the next generation. Change nothing if the generation differs.
+        Delete its results and queue the job with the next generation. Change nothing if the generation differs or the
+        job has ended.
         """
         ...
 
@@ -211,11 +216,14 @@ class JobRepository(Protocol):
         ...
 
     def announced_workers(self) -> Sequence[Worker]:
-        """Return the workers that announced themselves recently (within an hour at most)."""
+        """Return the workers that announced themselves within the last 10 minutes (Redis) or the last hour (SQLite)."""
         ...
 
     def dispatched_chunks(self, name: str) -> Sequence[DispatchedChunk]:
-        """Return the chunks of a job that workers compute at present, in the order of their points."""
+        """Return the chunks (ranges of points) of a job that were given to workers and have no results yet.
+
+        They are in the order of their points. Requeued chunks belong to them, without a worker.
+        """
         ...
 
     def keep_trace(self, name: str, traceparent: str) -> None:
@@ -226,7 +234,10 @@ class JobRepository(Protocol):
         ...
 
     def trace_of(self, name: str) -> str | None:
-        """Return the stored traceparent (id of a trace) of the job `name`, or None."""
+        """Return the traceparent (id of a trace) of the job `name`, or None.
+
+        The result is None for an unknown job and for a job without a stored trace.
+        """
         ...
 
     def probe(self) -> None:

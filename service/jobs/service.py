@@ -46,7 +46,10 @@ Found = TypeVar("Found")
 @final
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """State of the job backend: whether jobs are computed, and one sentence for operators."""
+    """State of the job backend: whether jobs are computed, and one sentence for operators.
+
+    `works` is whether they are computed, by this process or by another one.
+    """
 
     works: bool
     sentence: str
@@ -177,8 +180,9 @@ class JobService:
     ) -> tuple[StoredJob, list[bytes], int | None]:
         """Return the job `name`, up to `most` result lines (JSON) from the point `start` on, and the next start.
 
-        The next start is the first point of the next page, or None at the end. The lines of an active job stop before
-        the first missing point. Raise PageBeyondEnd, JobNotFound and JobsUnavailable.
+        The next start is the first point of the next page, or None after the last point, and for an ended job without
+        further results. The lines of an active job stop before the first missing point. Raise PageBeyondEnd,
+        JobNotFound and JobsUnavailable.
         """
         job = await self.get(name, requester)
         if start >= job.total:
@@ -203,7 +207,8 @@ class JobService:
     async def stream_results(self, name: str, requester: str, start: int) -> AsyncGenerator[list[bytes]]:
         """Yield the result lines (JSON) of all points from `start` on, as workers save them.
 
-        The stream ends when the job has ended.
+        The stream ends when the job has ended, and skips points that an ended job did not compute. Raise JobNotFound
+        and JobsUnavailable.
         """
         place = start
         while True:
@@ -221,7 +226,7 @@ class JobService:
         """Yield the state of the job `name` after each change since the revision `after`.
 
         A revision counts the changes of a job. The state is also yielded every MAX_EVENT_INTERVAL_SECONDS. The last
-        yielded state is that of the ended job.
+        yielded state is that of the ended job. Raise JobNotFound and JobsUnavailable.
         """
         loop = asyncio.get_running_loop()
         told = loop.time()
@@ -235,7 +240,10 @@ class JobService:
             await asyncio.sleep(POLL_SECONDS)
 
     async def wait_ended(self, name: str, requester: str, seconds: float) -> StoredJob:
-        """Wait until the job `name` has ended, for at most `seconds`, and return its state."""
+        """Wait until the job `name` has ended, for at most `seconds`, and return its state.
+
+        After `seconds` it is the state of a job that is still active. Raise JobNotFound and JobsUnavailable.
+        """
         loop = asyncio.get_running_loop()
         until = loop.time() + seconds
         pause = 0.02
@@ -248,7 +256,11 @@ class JobService:
             pause = min(1.5 * pause, POLL_SECONDS)
 
     async def single_result(self, name: str) -> ChunkResult | None:
-        """Return the result of a job that consists of a single request, or None before its end."""
+        """Return the result of a job that consists of a single request, or None.
+
+        The result is None before the end of the job, and after it if the job failed or was cancelled. Raise
+        JobNotFound.
+        """
         found = await self._in_thread(self.repository.results, name, 0, 1)
         return found[0] if found else None
 
@@ -305,7 +317,7 @@ class JobService:
     async def _next_lines(self, name: str, place: int) -> tuple[int, int, list[bytes]] | None:
         """Return start, stop and result lines of the first saved points of the job `name` from the point `place` on.
 
-        The result is None if none is saved yet.
+        The result is None if no point from `place` on is saved. Raise JobNotFound.
         """
 
         def read() -> tuple[int, int, list[bytes]] | None:

@@ -75,8 +75,8 @@ def render_pdf(spec: str) -> bytes:
 def with_stable_ids(svg: str, prefix: str = "part") -> str:
     """Return an SVG element with identifiers that depend on the element alone, and that begin with `prefix`.
 
-    The engine numbers identifiers across all images that it renders. Elements with different prefixes may stand in one
-    page.
+    The identifiers are those of clipping paths. The engine numbers identifiers across all images that it renders.
+    Elements with different prefixes may stand in one page.
     """
     names = {name: f"{prefix}{place}" for place, name in enumerate(dict.fromkeys(_DEFINED.findall(svg)))}
     defined = _DEFINED.sub(lambda found: f'<clipPath id="{names[found[1]]}"', svg)

@@ -29,7 +29,7 @@ def rounded_down(value: float, digits: int = DIGITS) -> str:
 
 
 def format_exact(value: float) -> str:
-    """Format a number of a request with all its digits.
+    """Format a number of a request with all digits of its double (60000.0 as "60000").
 
     A statement that is proved at a delta or a rate is not proved at its value rounded to six digits.
     """
@@ -71,12 +71,18 @@ def percent_exact(share: float | Decimal) -> str:
 
 
 def points_up(share: float, digits: int = SHOWN) -> str:
-    """Format a share (0.0123) in percentage points ("1.23"), rounded up to `digits` digits, without a unit."""
+    """Format a share (0.0123) in percentage points ("1.23"), rounded up to `digits` significant digits.
+
+    The text has no unit.
+    """
     return _plain(Context(prec=digits, rounding=ROUND_CEILING).create_decimal(_hundredfold(Decimal(share))))
 
 
 def points_down(share: float, digits: int = SHOWN) -> str:
-    """Format a share (0.0123) in percentage points ("1.23"), rounded down to `digits` digits, without a unit."""
+    """Format a share (0.0123) in percentage points ("1.23"), rounded down to `digits` significant digits.
+
+    The text has no unit.
+    """
     return _plain(Context(prec=digits, rounding=ROUND_FLOOR).create_decimal(_hundredfold(Decimal(share))))
 
 

@@ -57,9 +57,10 @@ def quote(
 ) -> Quote:
     """Return the joint estimated cost, in microseconds of CPU time, of evaluations with the engines of `plans`.
 
-    The event loop computes the request only if all plans have a ceiling. The cost is at most the allowance, where
-    evaluations end. Ground truths (results with many proved digits) are useless without all their digits. If their
-    estimate certainly exceeds the limit, the request needs a job.
+    The event loop computes the request only if all plans have a ceiling (largest cost) and their sum is at most
+    INLINE_LIMIT. The cost is at most the allowance, where evaluations end. Ground truths (results with many proved
+    digits) are useless without all their digits. If their estimate certainly exceeds the limit, the request needs a
+    job.
 
     Parameters
     ----------
@@ -103,10 +104,11 @@ UNPRICED_BASE, UNPRICED_PART, UNPRICED_MOST = 300_000, 500, 15_000_000
 
 
 def unpriced(mechanism: MechanismSpec, threat_models: Sequence[ThreatModelSpec], readings: int) -> Quote | None:
-    """Return the estimated cost of a description with more than `MOST_LOOKED_AT` parts, from their number alone.
+    """Return the estimated cost of a description with more than 600 parts, from their number alone.
 
-    Return None for fewer parts, which are estimated one by one. The cost is in microseconds of CPU time, and `readings`
-    is the number of evaluations. Parts are mechanisms, steps and attackers.
+    Return None for fewer parts, which are estimated one by one with their cost models. More parts would block the event
+    loop. The cost is in microseconds of CPU time, and `readings` is the number of evaluations. Parts are mechanisms,
+    steps and attackers.
     """
     if is_one_step(mechanism) and all(type(each) is WorstCaseThreatModel for each in threat_models):
         return None  # the number of threat models is below the limit
@@ -114,9 +116,10 @@ def unpriced(mechanism: MechanismSpec, threat_models: Sequence[ThreatModelSpec],
 
 
 def unpriced_together(described: Sequence[tuple[MechanismSpec, ThreatModelSpec]], readings: int) -> Quote | None:
-    """Return the estimated cost of several descriptions from their number of parts, or None if they have few.
+    """Return the estimated cost of several descriptions from their number of parts; None for up to 600 parts in total.
 
-    The cost is in microseconds of CPU time. Each description is evaluated `readings` times.
+    Up to that number, each part is estimated with its cost model. Parts are mechanisms, steps and attackers. The cost
+    is in microseconds of CPU time. Each description is evaluated `readings` times.
     """
     return _unpriced(sum(parts_of(mechanism, (model,)) for mechanism, model in described), readings)
 

@@ -193,10 +193,10 @@ def _log_bounds(family: _Family, question: QuestionSpec) -> Logs | None:
 def _narrowed_points(
     family: _Family, question: TradeOffQuestion, answer: EngineAnswer, tolerance: float
 ) -> EngineAnswer:
-    """Return the points of a short list, narrowed by what other answers about the same curves imply.
+    """Return the points of a curve, narrowed by what other answers about the same curves imply.
 
-    `family` has the known bounds, and points relatively wider than `tolerance` are narrowed. Type II errors are
-    narrowed by 1 - power.
+    `family` has the known bounds. If some points stay relatively wider than `tolerance`, the answer states why. The
+    result is `answer` itself if no power gets narrower. Type II errors are narrowed by 1 - power.
     """
     read: CurvePoints = answer.read[0]
     rates = question.false_positive_rates

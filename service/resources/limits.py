@@ -98,8 +98,8 @@ def _are_narrow(read: CurvePoints, evidence: Evidence, tolerance: float) -> bool
 def _limit(curves: TradeOffPair, evidence: Evidence, *, is_default_met: bool, upper: float) -> WidthLimit:
     """Return the most specific reason why an answer is wide.
 
-    `curves` are those of the answer. `is_default_met` is whether the relative width is at most 1e-6, and `upper` the
-    upper bound.
+    `curves` are those of the answer. `is_default_met` is whether the relative width is at most 1e-6: the tolerance was
+    then finer than the default. `upper` is the upper bound of the answer.
     """
     if evidence in UNPROVED:
         return WidthLimit.NO_BOUNDS if evidence is Evidence.ASYMPTOTIC else WidthLimit.SAMPLING_ERROR

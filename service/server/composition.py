@@ -245,7 +245,10 @@ def build_readiness(
 
 
 def read_signer(path: Path) -> Signer:
-    """Return the signer of answers with the private keys in the file `path`. Raise UnusableKeys."""
+    """Return the signer of answers with the private keys in the file `path`.
+
+    Raise UnusableKeys if the file cannot be read or holds no usable keys.
+    """
     from service.signing.keys import read_signing_keys  # loads what only services with a key need
     from service.signing.verification import Signer
 

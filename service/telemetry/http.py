@@ -46,7 +46,8 @@ class RequestContext:
     """Facts about one HTTP request, which the route records and the middleware logs after the response.
 
     `requester` is the key to which work is accounted, `digest` that of the request, `cache` where the result was found,
-    and `problem` the type of a problem. `decision` and `read_decision` are log fields of policy decisions.
+    and `problem` the type of a problem. Fields are None if the request has no such fact. `decision` and `read_decision`
+    are log fields of policy decisions.
     """
 
     request_id: str
@@ -67,7 +68,10 @@ class RequestContext:
 
 
 def is_audited(path: str, status: int) -> bool:
-    """Return whether the audit stream records a request: not pages and probes, unless they were refused."""
+    """Return whether the audit stream records a request.
+
+    It records requests below `/v1/`, `/operate/` and `/metrics`, and refused ones (status 401 or 403) at any path.
+    """
     return path.startswith(AUDITED_PATHS) or status in REFUSALS
 
 
@@ -95,7 +99,10 @@ def audit_record(scope: Scope, record: RequestContext, method: str, route: str, 
 
 
 def request_context(scope: Scope) -> RequestContext:
-    """Return the context of the request with this ASGI scope."""
+    """Return the context of the request with this ASGI scope.
+
+    Raise KeyError outside `HttpTelemetry`.
+    """
     context: RequestContext = scope[REQUEST_CONTEXT_KEY]
     return context
 

@@ -56,7 +56,8 @@ async def celery_jobs(
     """Run the job backend of a cluster while the block runs, and yield the interface to its jobs.
 
     `settings` name the Redis server, `limits` are those of jobs, and `validate` parses the JSON of a request. Jobs
-    belong to the `engine_version` that computes them.
+    belong to the `engine_version` that computes them. The block may start without Redis: `condition` of the interface
+    says whether jobs are computed.
     """
     store = open_store(settings)
     app = make_celery_app(settings, engine_version, lambda _: None)
@@ -109,7 +110,10 @@ class ClusterMonitor:
         """Reason for which Redis responds but stores no jobs, or None."""
 
     def condition(self) -> Condition:
-        """Return whether workers computed jobs at the last check, with one sentence for operators."""
+        """Return whether workers computed jobs at the last check, with one sentence for operators.
+
+        The condition also fails for SHOWN_SECONDS (10 minutes) after Redis came back without its jobs.
+        """
         if self._workers is None and self._refusal is not None:
             return Condition(works=False, sentence=self._refusal)
         if self._workers is None:

@@ -94,8 +94,8 @@ def make_celery_app(settings: Settings, engine_version: str, on_dropped: Callabl
 def wake_workers(app: Celery, store: RedisStore, engine_version: str) -> bool:
     """Send wake messages if a chunk (range of points of a job) waits to be computed, and return whether one waits.
 
-    A wake message tells a worker of `engine_version` to look for chunks. Raise JobsUnavailable, and the errors of kombu
-    while Redis is unavailable.
+    The queue is filled to MAX_WAKE_MESSAGES (8) messages. A wake message tells a worker of `engine_version` to look for
+    chunks. Raise JobsUnavailable, and the errors of kombu while Redis is unavailable.
     """
     queue = queue_name(engine_version)
     if not store.has_claimable_chunk(engine_version):

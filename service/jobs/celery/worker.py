@@ -68,7 +68,8 @@ def run_worker(
     """Compute chunks (ranges of points of jobs) until a signal stops the process, and return the exit code.
 
     `settings` name the Redis server, and `limits` are those of jobs. `make_pool` builds the processes that compute, and
-    `describe` converts an error to a problem document.
+    `describe` converts an error to a problem document. The exit code is that of the Celery consumer, or 1 if the
+    computing thread ended because of an error.
     """
 
     def dropped(reason: str) -> None:
@@ -119,7 +120,8 @@ class SharedResultStore:
     async def find(self, computation: Computation[Any, Any], digest: str) -> bytes | None:
         """Return the stored result of a resource with this request digest, or None.
 
-        `computation` is the resource. Raise ResultQuarantined for a result that a second computation disputes.
+        `computation` is the resource. The result is None if the entry is missing or forged, or if Redis is unavailable.
+        Raise ResultQuarantined for a result that a second computation disputes.
         """
         body = await self._cache.get(computation.name, digest)
         if body == MARKER:
@@ -218,9 +220,9 @@ class ComputeThread:
             await self._link.stop()
 
     async def _tick(self) -> None:
-        """Remove expired jobs, restart jobs without workers and wake workers, as is due at this time.
+        """Remove expired jobs, restart jobs whose engine version has no worker, and wake workers.
 
-        Start computing if no wake message arrived in time.
+        Start computing without a wake message if chunks wait and a process is free for MAX_MESSAGE_WAIT_SECONDS (6 s).
         """
         try:
             has_work = await asyncio.to_thread(self._run_housekeeping)

@@ -104,12 +104,12 @@ class SqliteStore:
         return job
 
     def get(self, name: str) -> StoredJob:
-        """Return the current state of the job `name`."""
+        """Return the current state of the job `name`. Raise JobNotFound if there is no such job."""
         with self._file.read_connection() as database:
             return read_job(database, name)
 
     def request(self, name: str) -> bytes:
-        """Return the JSON of the request of an active job. Raise JobNotFound for a job that has ended."""
+        """Return the JSON of the request of an active job. Raise JobNotFound for an ended or unknown job."""
         with self._file.read_connection() as database:
             row = database.execute("SELECT body FROM requests WHERE job = ?", (name,)).fetchone()
         if row is None:
@@ -119,7 +119,8 @@ class SqliteStore:
     def list(self, requester: str | None, limit: int, cursor: str | None) -> Page:
         """Return a page of at most `limit` jobs, newest first, of one requester (group or address) or of all (None).
 
-        `cursor` is that of the previous page, or None for the first page.
+        `cursor` is that of the previous page, or None for the first page. Raise InvalidCursor for a text that is not a
+        number.
         """
         if cursor is not None and not (cursor.isascii() and cursor.isdecimal() and len(cursor) < 19):
             raise InvalidCursor
@@ -134,12 +135,16 @@ class SqliteStore:
         return Page(found, str(rows[limit - 1][0]) if len(rows) > limit else None)
 
     def cancel(self, name: str) -> StoredJob:
-        """Cancel the job `name`, unless it has ended, and return it."""
+        """Cancel the job `name`, unless it has ended, and return it. Raise JobNotFound if there is no such job."""
         with self._file.write_transaction() as database:
             return self._end(database, read_job(database, name), "cancelled")
 
     def results(self, name: str, start: int, most: int = 1) -> Sequence[ChunkResult]:
-        """Return up to `most` saved chunks (ranges of points with results) that contain points from `start` on."""
+        """Return up to `most` saved chunks (ranges of points with results) that contain points from `start` on.
+
+        They are in the order of their points. If no results of `start` are saved, the list has saved chunks of later
+        points, or none. Raise JobNotFound if there is no such job.
+        """
         with self._file.read_connection() as database:
             read_job(database, name)
             # The chunk that contains `start` may begin earlier. The inner query finds its start through the index.
@@ -211,9 +216,11 @@ class SqliteStore:
             return changed.rowcount > 0
 
     def save(self, claim: ClaimedChunk, lines: bytes, size: int) -> StoredJob:
-        """Save the results of a claimed chunk (range of points) unless the chunk has results, and return the job.
+        """Save the results of a claimed chunk (range of points), and return the job.
 
-        `lines` are the results in their stored form. Later chunks of the job may have `size` points.
+        `lines` are the results in their stored form. Later chunks of the job may have `size` points. Change nothing if
+        the chunk has results, was split, or belongs to a job that ended or was restarted. Raise JobNotFound for a
+        removed job.
         """
         chunk = claim.chunk
         with self._file.write_transaction() as database:
@@ -232,7 +239,8 @@ class SqliteStore:
     def requeue(self, claim: ClaimedChunk, chunks: Sequence[Chunk], tries: int) -> None:
         """Return a claimed chunk (range of points of a job) to the queue, divided into `chunks`.
 
-        `tries` is the number of tries to record for these chunks.
+        `tries` is the number of tries to record for these chunks. Do nothing for a stale claim (the chunk has another
+        holder or results, or the job ended or was restarted).
         """
         with self._file.write_transaction() as database:
             if _claim_expiry(database, claim) is None:
@@ -246,7 +254,7 @@ class SqliteStore:
     def fail(self, name: str, generation: int, problem: bytes) -> StoredJob:
         """End an active job with the JSON problem document `problem`, and return the job.
 
-        Change nothing if the job was restarted after this `generation`, a counter of its restarts.
+        Change nothing if the job has ended or was restarted after this `generation`, a counter of its restarts.
         """
         with self._file.write_transaction() as database:
             job = read_job(database, name)
@@ -255,8 +263,8 @@ class SqliteStore:
     def restart(self, name: str, generation: int, engine_version: str, digest: str, size: int) -> StoredJob:
         """Restart an active job under another engine version, and delete its results.
 
-        Change nothing if the job was restarted after this `generation`. `digest` is that of the request under the new
-        version. `size` is the number of points of its first chunks.
+        Change nothing if the job has ended or was restarted after this `generation`. `digest` is that of the request
+        under the new version. `size` is the number of points of its first chunks.
         """
         with self._file.write_transaction() as database:
             job = read_job(database, name)
@@ -290,7 +298,7 @@ class SqliteStore:
     def orphans(self, engine_version: str, seconds: float) -> Sequence[StoredJob]:
         """Return active jobs that no worker can compute: of other engine versions that have no worker.
 
-        Such a job has not changed for `seconds`.
+        Such a job has not changed for `seconds`, and no worker of its version announced itself within that time.
         """
         now = self._clock()
         since = now - seconds
@@ -335,12 +343,15 @@ class SqliteStore:
             return overview.active_jobs(database)
 
     def announced_workers(self) -> Sequence[Worker]:
-        """Return the workers that announced themselves within the last hour."""
+        """Return the workers that announced themselves within about the last hour, most recent first."""
         with self._file.read_connection() as database:
             return overview.announced_workers(database)
 
     def dispatched_chunks(self, name: str) -> Sequence[DispatchedChunk]:
-        """Return the chunks (ranges of points) of a job that were given to workers and have no results yet."""
+        """Return the chunks (ranges of points) of a job that were given to workers and have no results yet.
+
+        They are in the order of their points, and requeued chunks have no worker. Raise JobNotFound for an unknown job.
+        """
         with self._file.read_connection() as database:
             return overview.dispatched_chunks(database, name)
 
@@ -350,7 +361,10 @@ class SqliteStore:
             overview.keep_trace(database, name, traceparent)
 
     def trace_of(self, name: str) -> str | None:
-        """Return the stored traceparent (id of a trace) of the job `name`, or None."""
+        """Return the traceparent (id of a trace) of the job `name`, or None.
+
+        The result is None for an unknown job and for a job without a trace.
+        """
         with self._file.read_connection() as database:
             return overview.trace_of(database, name)
 
@@ -360,7 +374,7 @@ class SqliteStore:
             overview.probe(database)
 
     def remove(self, name: str) -> None:
-        """Remove a job with its results and its idempotency key. Cancel an active job first."""
+        """Remove a job with its results and its idempotency key. Cancel an active job first. Raise JobNotFound."""
         with self._file.write_transaction() as database:
             self._end(database, read_job(database, name), "cancelled")
             remove(database, name)
@@ -387,7 +401,8 @@ class SqliteStore:
     ) -> StoredJob:
         """Set columns of the active job `name` by the SQL text `changes`, increase its revision, and return the job.
 
-        `values` fill the placeholders of the text.
+        `values` fill the placeholders of the text. A job that has ended is returned unchanged. Raise JobNotFound for an
+        unknown job.
         """
         database.execute(
             f"UPDATE jobs SET {changes}, updated = ?, revision = revision + 1 WHERE id = ? AND {ACTIVE}",
@@ -428,7 +443,8 @@ def _follow_clock(database: sqlite3.Connection, now: float) -> None:
 def _claim_expiry(database: sqlite3.Connection, claim: ClaimedChunk) -> float | None:
     """Return the time at which a worker's claim on a chunk expires, or None for a stale claim.
 
-    A claim is stale if another worker took the chunk over, or if the job ended or was restarted.
+    A claim is stale if another worker took the chunk over, if the chunk was requeued or saved, or if the job ended or
+    was restarted.
     """
     row = database.execute(
         "SELECT until FROM claims JOIN jobs ON id = job "

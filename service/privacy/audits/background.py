@@ -117,7 +117,8 @@ def audit_against_background(
     Raises
     ------
     OutOfDomain
-        A query is a background gradient, the covariance is singular, or a gradient is implausibly far away.
+        A query is a background gradient, the covariance is singular, or a whitened gradient exceeds the range of
+        `check_range`.
     """
     _check_disjoint(query_gradients, background)
     center = background.mean(axis=0)

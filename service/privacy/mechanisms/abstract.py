@@ -130,7 +130,8 @@ class StepPart:
     def jump(self) -> tuple[float, float] | None:
         """Ratio of the noise to the largest shift of the release, and the probability that the record is sampled.
 
-        The result is None if the privacy loss has no large increments apart from its bulk.
+        Such a step has a rare large loss, when the record is sampled. The property is None for steps without sampling
+        and without several shifts.
         """
         return None
 
@@ -514,11 +515,17 @@ class AbstractStep(AbstractMechanism):
         return None
 
     def added(self, count: int) -> AbstractStep | None:  # noqa: ARG002 - most steps have no such bounds
-        """Return one step whose stated bounds hold for `count` such steps together, or None without stated bounds."""
+        """Return one step whose stated bounds (Renyi divergence or zCDP) hold for `count` such steps together, or None.
+
+        None stands for a step that does not state such bounds, and for sums that exceed the largest stated bound.
+        """
         return None
 
     def plus(self, other: AbstractStep) -> AbstractStep | None:  # noqa: ARG002 - most steps have no such bounds
-        """Return one step whose stated bounds hold for this and another step together, or None without such bounds."""
+        """Return one step whose stated bounds (Renyi divergence or zCDP) hold for this and another step, or None.
+
+        None stands for a step that does not state such bounds, and for sums that exceed the largest stated bound.
+        """
         return None
 
     def rounded(self, side: int) -> AbstractStep:  # noqa: ARG002 - most parameters are doubles
@@ -550,13 +557,14 @@ class AbstractStep(AbstractMechanism):
     def law_work(self) -> float:
         """Approximate microseconds that the law of losses, or the attacks of the lower bound, cost.
 
-        A plan does not ask for laws that cost more than it may itself.
+        If the laws of a run cost more than `MOST_LAW_WORK`, its engine is chosen when its curves are needed, not in the
+        plan.
         """
         return 0.0
 
     @property
     def is_tabulated(self) -> bool:
-        """Whether `atomic_law` evaluates a table, which is too expensive for a plan."""
+        """Whether `atomic_law` evaluates a table, which costs too much to choose an engine with it."""
         return False
 
     @property

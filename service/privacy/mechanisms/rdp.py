@@ -135,9 +135,9 @@ class Rdp(StatedDivergences):
         return [exact[bisect_left(stated, order)] for order in orders]
 
     def _with(self, orders: tuple[float, ...], bounds: Sequence[Fraction | float]) -> Rdp | None:
-        """Return the step with other orders and bounds (nats, rounded up), or None beyond the domain.
+        """Return the step with other orders and bounds (nats, rounded up), or None.
 
-        The result is None without a finite bound, too.
+        The result is None if a bound exceeds the largest that a request may state, or if none is finite.
         """
         totals = tuple(rounded(bound, 1) if isinstance(bound, Fraction) else math.inf for bound in bounds)
         if math.isinf(totals[0]) or any(total not in DIVERGENCE for total in totals):

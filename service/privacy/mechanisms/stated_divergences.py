@@ -99,7 +99,7 @@ class StatedDivergences(AbstractStep):
     @abstractmethod
     @override
     def added(self, count: int) -> AbstractStep | None:
-        """Return one step with the bounds of `count` such steps together, or None beyond the domain.
+        """Return one step with the bounds of `count` such steps together; None above the largest bound of a request.
 
         Renyi divergences of the same order add up, also if later mechanisms depend on earlier results (Bun, Steinke
         2016, Lemma 7; Mironov 2017, Proposition 1).
@@ -108,7 +108,10 @@ class StatedDivergences(AbstractStep):
     @abstractmethod
     @override
     def plus(self, other: AbstractStep) -> AbstractStep | None:
-        """Return one step with the bounds of this and another step together; None for a step without such bounds."""
+        """Return one step with the bounds of this and another step together, or None.
+
+        None stands for a step without such bounds, and for sums above the largest bound of a request.
+        """
 
     @override
     def under(self, neighbours: Neighbours) -> AbstractStep:
@@ -168,8 +171,8 @@ class DominatingPolygon(ResolvedStep):
     def curves(self) -> TradeOffPair:
         """Return the curves of the polygon, which is computed on first use.
 
-        Doubles do not tell the lines of a very small class apart. The polygon of a larger class serves then, and the
-        guarantee (eps, delta) where no class has a polygon.
+        Doubles cannot separate the lines of a class with tiny bounds. Then a class with larger bounds (`WIDER`) gives
+        the polygon. If none of these has a polygon, the curves are those of an (eps, delta)-DP guarantee of the class.
         """
         wider = (self.step.widened(bound) for bound in WIDER)
         known = next(filter(None, map(_polygon_curve, (self.step, *wider))), None)
@@ -182,7 +185,11 @@ class DominatingPolygon(ResolvedStep):
 
 
 def _dominating(step: StatedDivergences) -> AbstractStep:
-    """Return a step that is at least as easy to attack as every member of a class, at no cost for a symmetric class."""
+    """Return a step that is at least as easy to attack as every member of a class.
+
+    Bounds in one direction give an (eps, delta)-DP step, which needs the curve of the class. Bounds in both directions
+    give a polygon, which is computed later.
+    """
     if step.region() is None:
         return step
     return _implied(step) if step.is_forward_only else DominatingPolygon(step=step)
@@ -190,7 +197,11 @@ def _dominating(step: StatedDivergences) -> AbstractStep:
 
 @lru_cache(maxsize=64)
 def _implied(step: StatedDivergences) -> ApproximateDp:
-    """Return a guarantee of (eps, delta)-DP, for one delta, that every member of a class has."""
+    """Return a guarantee of (eps, delta)-DP that every member of a class has.
+
+    delta is the largest probability that a member reveals the record, plus `IMPLIED_DELTA`. If the eps exceeds the
+    domain, the guarantee is delta = 1.
+    """
     curve = class_curve(step)
     delta = min(max(curve.singular_power.upper, curve.reversed().singular_power.upper) + IMPLIED_DELTA, 1.0)
     epsilon = max(each.epsilon(delta).upper for each in (curve, curve.reversed()))

@@ -65,6 +65,6 @@ class Zcdp(StatedDivergences):
         return self._with(Fraction(self.rho) + Fraction(other.rho))
 
     def _with(self, total: Fraction) -> Zcdp | None:
-        """Return the step with rho = `total`, rounded up; None beyond the domain."""
+        """Return the step with rho = `total`, rounded up; None if rho exceeds the largest that a request may state."""
         rho = rounded(total, 1)
         return replace(self, rho=rho) if rho in RHO else None

@@ -149,7 +149,10 @@ class BinomialTails:
         return made
 
     def at(self, successes: IndexArray) -> TailRows:
-        """Return masses and upper tails at each of `successes`. Counts that are close together share a table."""
+        """Return masses and upper tails at each of `successes`, from tables that neighbouring counts share.
+
+        Counts share a table if they differ by at most 64 plus nine standard deviations.
+        """
         places, inverse = np.unique(successes, return_inverse=True)
         rows = np.empty((5, len(places)))
         gaps = np.flatnonzero(np.diff(places) > 64 + 9 * self.deviation) + 1

@@ -63,7 +63,7 @@ class LatticeMasses:
     def sum_of(self, count: int, mass: float) -> LatticeMasses:
         """Return the law of the sum of `count` >= 1 independent integers with this law.
 
-        Each intermediate sum loses outermost integers of about its share of the total mass `mass`.
+        A sum of n terms is truncated at outermost integers whose mass on either side is about n/`count` times `mass`.
         """
         return folded(
             self.trimmed(mass / count),

@@ -50,9 +50,9 @@ class DataLaw:
     clip_radius : float
         Norm C to which points are clipped.
     outliers : int
-        Number of outliers.
+        Number of points that are scaled by `outlier_factor` into outliers.
     outlier_factor : float
-        Factor of the outliers.
+        Factor by which outliers are scaled.
     """
 
     data_size: int

@@ -203,7 +203,7 @@ class _Search:
         """Insert several tangents of the rough profile at each corner in `above`; return False if none was inserted.
 
         A corner is a point where two neighbouring tangents meet. The rough profile is fast and has wide bounds. No
-        tangent is inserted if all neighbouring slopes are too close.
+        tangent is inserted where the slopes of both neighbours differ by less than a smallest gap.
         """
         new: dict[int, list[tuple[float, float]]] = {}
         for corner in above[: MOST_ROUGH // PIECES]:
@@ -220,7 +220,8 @@ class _Search:
         """Insert precise tangents at the corners in `above` with the largest mu; return False if none was inserted.
 
         A corner is a point where two neighbouring tangents meet, and mu there is Phi^-1(power) - Phi^-1(rate). Rough
-        tangents of a corner are evaluated precisely instead. No tangent is inserted if the neighbours are too close.
+        tangents of a corner are evaluated precisely instead. No tangent is inserted where the slopes of both neighbours
+        differ by less than a smallest gap.
         """
         new: dict[int, list[float]] = {}
         narrow = all(side.width <= NARROW for side in self.sides)

@@ -34,6 +34,8 @@ class TangentSet:
         Upper bound of the slopes in the range.
     precise : array of bool
         Whether `delta` comes from the precise profile at each slope.
+    width : float
+        Largest relative width of the last evaluation of the profile.
     """
 
     curve: AbstractTradeOff

@@ -47,7 +47,8 @@ def membership_contour(step_mu: float, rate: float, steps: int) -> CostModel:
     """Return the cost of the curves of a membership adversary by contour inversion.
 
     Costs are in microseconds of CPU time. The run has `steps` steps with the parameter `step_mu` and the sampling rate
-    `rate`. Lattices are included if they are computed where contours are inaccurate.
+    `rate`. The cost includes that of lattices unless `step_mu` is small, the steps are many and enough of them use the
+    record: contours are accurate for such runs.
     """
     short = step_mu <= SHORT_MU and steps >= SHORT_STEPS and steps * rate >= SHORT_RECORDS
     return MEMBERSHIP_CONTOUR if short else MEMBERSHIP_LATTICES

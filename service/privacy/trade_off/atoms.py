@@ -99,7 +99,11 @@ class AtomsTradeOff(AbstractTradeOff):
         return with_logs(np.clip(lower, 0.0, 1.0), np.clip(upper, 0.0, 1.0))
 
     def _delta(self, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return delta at each epsilon (nats), and the part of its error that is not relative; shape (m,) each."""
+        """Return delta at each epsilon (nats), and a bound of the absolute part of its error; shape (m,) each.
+
+        The absolute part comes from errors of the losses and from masses that the law leaves out. Rounding adds the
+        relative error `_relative`.
+        """
         law = self.law
         above = np.searchsorted(-law.losses, -epsilon)  # number of losses above epsilon
         at = np.maximum(above - 1, 0)

@@ -175,9 +175,10 @@ class ThresholdTests:
         return _rates(h0, h1) if self._above else _rates(_swapped(h0), _swapped(h1))
 
     def at_rates(self, alpha: FloatArray) -> Rates:
-        """Return the error rates of tests whose false positive rate is at most alpha, and close to alpha.
+        """Return the error rates of tests whose false positive rate is at most alpha, and near alpha by a bisection.
 
-        The bound is proved.
+        The false positive rates are proved. If even the first threshold has a larger rate, the test never rejects H0,
+        with power 0.
         """
         x, known = self.coarse
         place = np.searchsorted(known.alpha, np.log(alpha) * (1 + FUNCTION_ERROR))

@@ -65,7 +65,7 @@ class ScaledMasses:
         return ScaledMasses(0, masses, 0.0, error + 2 * FUNCTION_ERROR + 2 * UNIT_ROUNDOFF).trimmed()
 
     def plus(self, other: ScaledMasses) -> ScaledMasses:
-        """Return the law of the sum of two independent integers with these laws, without negligible masses."""
+        """Return the law of the sum of two independent integers with these laws, without tiny masses (`trimmed`)."""
         count_work(len(self.masses) * len(other.masses) / PRODUCTS_PER_MICROSECOND)
         terms = min(len(self.masses), len(other.masses)) + 8
         # The masses that underflow have a sum below the smallest double.
@@ -78,7 +78,7 @@ class ScaledMasses:
         ).trimmed()
 
     def trimmed(self) -> ScaledMasses:
-        """Return the law without negligible masses."""
+        """Return the law without masses that are too small to keep relative digits; their sum is added to `lost`."""
         kept = self.masses >= _SMALLEST_STORED
         if kept.all():
             return self

@@ -33,7 +33,10 @@ class Profile(NamedTuple):
     answers: Sequence[Answer]
 
     def rows(self) -> list[Spec]:
-        """Return the points with a positive delta as rows, since a logarithmic axis shows no other points."""
+        """Return the points with a delta above 1e-24 as rows for a logarithmic axis.
+
+        Answers that have no number for delta are left out.
+        """
         return [
             {
                 "series": self.name,

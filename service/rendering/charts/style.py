@@ -87,7 +87,7 @@ def finalize_spec(chart: Spec, digests: list[str]) -> Spec:
 def stack_charts(charts: list[Spec]) -> Spec:
     """Combine charts into a vertical stack.
 
-    Each chart keeps its data, scales and texts; parameters move to the top level.
+    Each chart keeps its data, scales and texts; parameters move to the top level. A single chart is returned unchanged.
     """
     if len(charts) == 1:
         return charts[0]
@@ -134,7 +134,7 @@ def layered_chart(
 def series_encoding(names: list[str], picture: str) -> Spec:
     """Return a Vega-Lite encoding that distinguishes the series `names` by colour and stroke, with one legend.
 
-    `picture` is the name of the chart.
+    `picture` is the name of the chart. There are 6 colours and 4 strokes; 24 series differ in at least one.
     """
     colours = [COLOURS[place % len(COLOURS)] for place in range(len(names))]
     dashes = [DASHES[(place + place // len(COLOURS)) % len(DASHES)] for place in range(len(names))]
@@ -147,9 +147,10 @@ def series_encoding(names: list[str], picture: str) -> Spec:
 
 
 def legend_lines(names: list[str], picture: str) -> list[Spec]:
-    """Return a Vega parameter with the lines of each name in the legend of `picture`, if a name needs several lines.
+    """Return a Vega parameter with the lines of each name in the legend of `picture`, if a name is long.
 
-    The list is empty otherwise. Names are data of the parameter, and never become part of an expression.
+    The list is empty if every name fits into one line (72 characters). Names are data of the parameter, and never
+    become part of an expression.
     """
     return [{"name": _lines_name(picture), "value": list(map(wrap, names))}] if _are_long(names) else []
 

@@ -109,7 +109,10 @@ def _amount(answer: Fields, *, points: bool = False) -> str:
 
 
 def _with_kind(sentence: str, answer: Fields) -> str:
-    """Append the evidence and the source of a number to a sentence."""
+    """Append the evidence and the source of a number to a sentence.
+
+    If the bounds of the number are those of two theorems, the sentence also says so.
+    """
     bracket = "" if answer["tight"] is not False else "; the true number lies between bounds of two theorems"
     return f"{sentence.removesuffix('.')} ({answer['evidence']}, by {answer['source']}{bracket})."
 

@@ -27,7 +27,7 @@ def unit_name(context: AssessmentContext) -> str:
 def cap_of(context: AssessmentContext, threat_model: WorstCaseThreatModel) -> int | None:
     """Return the largest number of records that one privacy unit (for example a person) has, or None if unknown.
 
-    The context of the request, or its threat model, states this number.
+    The number of the threat model counts before that of the context. A unit that is one record by definition has one.
     """
     if context.privacy_unit in ONE_RECORD_UNITS:
         return threat_model.records or 1

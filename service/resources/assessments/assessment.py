@@ -89,7 +89,9 @@ class _Figures(NamedTuple):
 
     `answers` are those of the worst case to the standard questions, and `power` is that at the false positive rate of
     the context. `relaxed` are the fields of weaker attackers, and `others` the attackers that do not apply. `rules` are
-    the answered rules of the policy. `gdp` and `point` are None where they are not shown.
+    the answered rules of the policy. `gdp` is the summary by mu of Gaussian differential privacy, and None if it is too
+    expensive or does not exist (`gdp_summary`). `point` compares the power of the curve with that which one (epsilon,
+    delta) allows, or is None (`one_point`).
     """
 
     answers: list[dict[str, Any]]

@@ -29,7 +29,7 @@ HazardImpacts: TypeAlias = list[ResponseFields]
 def as_shuffled(run: AssessedRun) -> HazardImpacts:
     """Return epsilon of the run with shuffled epochs, as two bounds from different theorems.
 
-    The result is empty if the number of records is unknown.
+    The result is empty if the number of records is unknown, and for other mechanisms than a DP-SGD run of one phase.
     """
     mechanism, context = run.mechanism, run.context
     size = max(run.sizes, default=None)
@@ -71,10 +71,10 @@ def judged_alone(change: Change, judged: AssessedRun, epsilon: ResponseFields) -
 
 
 def tuning_advice(run: AssessedRun, epsilon: ResponseFields, described: MechanismSpec) -> str | None:
-    """Return how much a geometric number of tuning runs would reduce epsilon, as a sentence, or None if it does not.
+    """Return how much a geometric number of tuning runs would reduce epsilon, as a sentence, or None.
 
     `epsilon` (nats) is the answer for the judged `run`, a selection among a fixed number of runs of the mechanism
-    `described`.
+    `described`. The result is None if epsilon would not fall, or one of both numbers has no finite upper bound.
     """
     runs = run.context.tuning_runs or 1
     drawn = _epsilon("", lambda: drawn_run(described, runs), run)

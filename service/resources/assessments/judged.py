@@ -63,7 +63,10 @@ class AssessedRun:
 
     @property
     def for_relaxed(self) -> MechanismSpec:
-        """Mechanism whose answers against attackers weaker than the worst case bound those of this run."""
+        """Mechanism whose answers bound those of this run, if attackers are weaker than the worst case.
+
+        It is the composition of all tuning runs if the mechanism selects among them, and else the mechanism itself.
+        """
         return self.mechanism if self.composed is None else self.composed
 
     @staticmethod
@@ -236,7 +239,12 @@ def _consistent_rate(run: AssessedRun) -> Change | None:
 
 
 def inconsistent_rate(run: AssessedRun) -> float | None:
-    """Return the sampling rate of the batches in the context if no step of the mechanism can have it, else None."""
+    """Return the sampling rate of the batches in the context if a step of the mechanism cannot have it, else None.
+
+    The rate is the batch size over the smallest stated size of the data set. It contradicts a step whose stated rates
+    are all more than 1 % smaller, or all more than 1 % larger. The result is None if the context states no batch size,
+    or no size of the data set is stated.
+    """
     batch, sizes = run.context.batch_size, run.sizes
     if batch is None or not sizes:
         return None

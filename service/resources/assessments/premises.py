@@ -50,7 +50,10 @@ that only relaxed attackers need."""
 
 
 def if_not(code: str) -> str:
-    """Return a sentence with the consequence if the assumption with this code does not hold."""
+    """Return a sentence with the consequence if the assumption with this code does not hold.
+
+    An unknown code counts as an assumption about a weaker attacker, whose numbers then do not hold.
+    """
     return IF_NOT.get(code, RELAXED)
 
 

@@ -103,9 +103,10 @@ def ruling(
 
 
 def verdict_of(rule: PolicyRule, number: ReadNumber) -> str:
-    """Return the verdict of a policy rule on the number `number`: "met", "violated" or an undecided one.
+    """Return the verdict of a policy rule on the number `number`: "met", "violated" or "undecided".
 
-    The verdicts "met" and "violated" are proved by the bounds of the number.
+    "met" is proved by the bound that is worst for the rule, and "violated" by the other bound. A number without proved
+    bounds is "undecided".
     """
     limit, sign = rule.limit, _sign(rule)
     worse, better = _ends(rule, number)
@@ -170,9 +171,10 @@ def _delta_of(rule: PolicyRule) -> float:
 
 
 def _deciding_tolerance(limit: float, lower: float | None, upper: float | None) -> float | None:
-    """Return the relative width at which an enclosure of a number would exclude `limit`, or None if it is unknown.
+    """Return the relative width at which an enclosure of a number would exclude `limit`, or None.
 
-    The true number is assumed to be in the middle of (`lower`, `upper`).
+    The true number is assumed to be in the middle of (`lower`, `upper`). The result is None without a finite bound on
+    each side, for a number 0, and for widths below the finest tolerance of a request.
     """
     if lower is None or upper is None or not math.isfinite(upper) or upper == 0:
         return None

@@ -43,7 +43,8 @@ def steps_follow(place: Place) -> bool:
 def beyond_plateau(evaluator: Evaluator, scale: Scale, found: SearchResult) -> SearchResult:
     """Return the least private number in the next plateaus that meets the targets, or `found` itself.
 
-    A plateau is a range of the free number with a constant number of training steps.
+    A plateau is a range of the free number with a constant number of training steps. The search ends after MISSES
+    plateaus in turn without a number that meets the targets, and where a number cannot be answered.
     """
     best, at, misses = found, found.value.number, 0
     while misses < MISSES:

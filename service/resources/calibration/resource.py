@@ -218,8 +218,8 @@ def _witness(evaluator: Evaluator, found: SearchResult) -> tuple[ResponseFields 
 def _limit(found: SearchResult, missing: ResponseFields | None) -> WidthLimit | None:
     """Return the code of the reason why no number next to the result `found` is proved to fail a target.
 
-    `missing` has the numbers next to the result that were evaluated. The code is None if every less private number
-    meets the targets, too.
+    `missing` has the numbers next to the result that were evaluated. The code is None if the status is `trivially_met`:
+    every less private number meets the targets, too.
     """
     if found.status == "trivially_met":
         return None

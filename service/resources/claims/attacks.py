@@ -60,9 +60,9 @@ def counterexample_attack(
 ) -> ResponseFields:
     """Return an attack whose certified power refutes an unsafe claim.
 
-    `answer` has the number that the claim is about, and `curves` are those of the run. The attack has no rate if the
-    search for the rate would be expensive by the cost `model` of the curves. `attacker` is the type of the threat
-    model.
+    `answer` has the number that the claim is about, and `curves` are those of the run. The attack has no rate and no
+    power if the search for the rate would cost more than LARGEST_COST by the cost `model` of the curves, or finds none.
+    `attacker` is the type of the threat model.
     """
     asked: Direction = claim.question.direction
     bound, who = bound_of(claim), ATTACKERS[attacker]

@@ -116,7 +116,7 @@ def _response(
 def _by_parameters(one: Run, other: Run) -> ResponseFields | None:
     """Return which of two runs has the more private trade-off curve, and the theorem, if parameters decide.
 
-    The result is None if the curves have to be evaluated.
+    The result is None if no theorem on the parameters orders the two curves, so that they have to be evaluated.
     """
     first = is_at_least_as_hard(one.mechanism, other.mechanism, one.threat_model, other.threat_model)
     second = is_at_least_as_hard(other.mechanism, one.mechanism, other.threat_model, one.threat_model)
@@ -136,7 +136,10 @@ def _by_parameters(one: Run, other: Run) -> ResponseFields | None:
 
 
 def _runs_to_read(request: ComparisonsRequest) -> set[int]:
-    """Return the indices of the runs whose trade-off curves are evaluated."""
+    """Return the indices of the runs whose trade-off curves have to be evaluated.
+
+    They are the runs of all pairs for which no theorem on the parameters shows which curve is more private.
+    """
     pairs = combinations(enumerate(request.runs), 2)
     return {place for pair in pairs if _by_parameters(pair[0][1], pair[1][1]) is None for place, _ in pair}
 

@@ -81,7 +81,8 @@ class _Scaled(NamedTuple):
     """Population of an exponential mechanism with its losses and the numbers that scale its logits.
 
     `sensitivity` is that of the sum or mean of losses, and `records` the number of records over which losses are
-    averaged, or 1.
+    averaged, or 1. `beyond` is the sensitivity on all possible data, and None if only the losses on the parent set are
+    known.
     """
 
     losses: Losses

@@ -103,7 +103,7 @@ def _exact_readings(request: PmpSimulationsRequest) -> int:
 
 
 def _adds_exact(request: PmpSimulationsRequest) -> bool:
-    """Return whether the exact epsilon is inexpensive enough to be shown beside the epsilon by sensitivity."""
+    """Return whether the exact epsilon, by enumeration, costs little enough to be shown beside that by sensitivity."""
     return enumeration_cost(request.objects or 1, 2 * request.data_size) <= LARGEST_EXACT_ENUMERATION
 
 

@@ -141,7 +141,8 @@ def _curve_of_first_steps(groups: Groups, inside: Groups) -> AbstractTradeOff | 
     """Return the curve of the first exponential steps of a run that is too long for the recursion, as a lower bound.
 
     Ignoring the other steps makes no attack stronger. `groups` has pairs (epsilon, count) of all exponential steps, and
-    `inside` those that the recursion covers. The result is None if `inside` is not empty, or epsilon is too small.
+    `inside` those that the recursion covers. The result is None if `inside` is not empty, or if epsilon of the steps is
+    below SMALLEST_EPSILON.
     """
     epsilon, count = _main(groups)
     if inside or epsilon < SMALLEST_EPSILON:
@@ -152,7 +153,9 @@ def _curve_of_first_steps(groups: Groups, inside: Groups) -> AbstractTradeOff | 
 def _recursion_groups(groups: Groups) -> Groups:
     """Return the groups (epsilon, count) of equal steps that a single recursion covers.
 
-    The groups with the largest variance of the loss come first, as long as the recursion stays small.
+    The groups with the largest variance of the loss come first, as long as at most MOST_STEPS steps and a grid of
+    allowed size (`grid_for`) suffice. The result is empty if the group with the largest variance does not fit and has
+    more variance than all that fit: blocks of that group give a smaller bound.
     """
     found: Groups = ()
     for group in sorted(groups, key=_weight, reverse=True):

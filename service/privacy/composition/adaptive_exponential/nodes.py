@@ -63,8 +63,8 @@ class GroupGrid:
 def grid_for(groups: Groups, tolerance: float = 0.0) -> GroupGrid | None:
     """Return the grid of losses (nats) for a recursion over groups (epsilon, count) of exponential steps.
 
-    The result is None if the recursion would be too expensive, or would round an epsilon too much. `tolerance` is the
-    relative width of delta to reach.
+    The result is None if the recursion would have too many tables, too few cells for its work limit, or would round an
+    epsilon by more than WORST_ROUNDING, relatively. `tolerance` is the relative width of delta to reach.
     """
     tables = math.prod(count + 1 for _, count in groups)
     largest = max(epsilon for epsilon, _ in groups)

@@ -314,7 +314,7 @@ class EqualResponses(AbstractExactSum):
         return Enclosure(lower, max(lower, upper), self.evidence)
 
     def _root(self, delta: float) -> tuple[float, float]:
-        """Return an approximate epsilon at which the privacy profile is `delta`, and its uncertainty.
+        """Return an approximate epsilon (nats) at which the privacy profile is `delta`, and an estimate of its error.
 
         `delta` is between 0 and the value of the profile at epsilon 0.
         """
@@ -333,7 +333,7 @@ class EqualResponses(AbstractExactSum):
         return found if found is not None else self._root_between(least, last, log_delta) or (0.0, 0.0)
 
     def _root_between(self, first: int, last: int, log_delta: float) -> tuple[float, float] | None:
-        """Return an approximate epsilon with ln delta(epsilon) = `log_delta`, and its uncertainty.
+        """Return an approximate epsilon (nats) with ln delta(epsilon) = `log_delta`, and about its error, or None.
 
         The search covers the losses (2 k - N) eps of N steps of +-eps, with first <= k <= last. The result is None if
         the root is left of these losses and there are other losses.

@@ -42,7 +42,7 @@ def log_excess(steps: int, kept: int, share: float) -> float:
 
 
 def can_sum(steps: int, loss: float) -> bool:
-    """Return whether exact sums are feasible for `steps` Laplace steps of largest loss `loss` (nats) each."""
+    """Return whether the number of `steps`, their total loss (`loss` nats each) and the work allow exact sums."""
     if steps > LARGEST_STEPS or steps * loss > LARGEST_LOSS:
         return False
     return steps * uniforms_kept(steps, loss) ** 2 <= LARGEST_WORK

@@ -57,7 +57,9 @@ class GroundTruthTradeOff(AbstractTradeOff):
     def _end(self) -> arb | None:
         """Smallest loss of the run, sum N ln(1 - p), as a ball in nats; None if some step has no smallest loss.
 
-        1 - p is the share of H0 in the mixture H1 of a step, and N the number of such steps.
+        The loss is ln dH1/dH0 in the add direction. 1 - p is the weight of the unshifted component, which equals H0, in
+        the mixture H1 of a step, and N the number of such steps. A step without this component, or with mixtures under
+        both hypotheses, has no smallest loss.
         """
         if self._run.gaussian_mu_squared != 0:
             return None
@@ -69,8 +71,9 @@ class GroundTruthTradeOff(AbstractTradeOff):
     def largest_log_ratio(self) -> Enclosure:
         """Largest loss of the run in nats: infinite for add; -sum N ln(1 - p) for remove if all steps are sampled.
 
-        Gaussian noise is unbounded. 1 - p is the share of H0 in the mixture H1 of a step, and N the number of such
-        steps.
+        1 - p is the weight of the unshifted component in the mixture H1 (add direction) of a step, and N the number of
+        such steps. The loss for remove is infinite too, if a step has no such component or mixtures under both
+        hypotheses.
         """
         with ctx.workprec(_SURE_BITS):
             end = self._end

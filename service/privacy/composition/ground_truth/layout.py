@@ -148,7 +148,7 @@ class ContourGuide:
     def _height(self, tilt: float, need: float) -> float:
         """Return the imaginary part above which the majorant of the integrand on Re z = `tilt` is below e^-need.
 
-        The result is infinite if a few doublings do not reach it.
+        The result is infinite if no height up to a limit reaches it.
         """
         low = 0.5 * math.sqrt(2 * need) / max(self.tilted_deviation(tilt), 1e-150)
         high = low

@@ -42,12 +42,13 @@ def read_point(source: ThresholdSource, false_positive_rate: Fraction, guess: fl
     false_positive_rate : Fraction
         In (0, 1).
     guess : float
-        Threshold at which the search starts.
+        Threshold (nats) at which the search starts.
 
     Returns
     -------
     Reading
-        Balls of power, threshold and type II error, or None if nothing is proved; and the last threshold of the search.
+        Balls of power, threshold (nats) and type II error, and the last threshold of the search. The balls are None if
+        no two thresholds are proved to enclose the rate.
     """
     with ctx.workprec(source.bits):
         rate, upper = ball(false_positive_rate), false_positive_rate < 0.5
@@ -71,6 +72,7 @@ def read_profile(source: ThresholdSource, epsilon: arb) -> arb:
     """Return a ball of the privacy profile at `epsilon` (nats), from the test that the loss exceeds epsilon.
 
     The profile is power - e^epsilon alpha, where alpha is the false positive rate of the test. `source` gives the test.
+    The ball may be wide, or NaN, if the source has too few bits.
     """
     with ctx.workprec(source.bits):
         test = source.at(epsilon)
@@ -92,7 +94,8 @@ def read_epsilon(source: ThresholdSource, delta: Fraction, guess: float) -> Read
     Returns
     -------
     Reading
-        The ball of epsilon, or None if nothing is proved; and the last threshold of the search.
+        The ball of epsilon, and the last threshold of the search. The ball is None if no two epsilons are proved to
+        enclose the root.
     """
     with ctx.workprec(source.bits):
         target = ball(delta)

@@ -103,8 +103,9 @@ class GroundTruthSearch:
         """Return balls of one result with enough digits, from several sources of tests whose results are intersected.
 
         `read` evaluates a source near a threshold. `guess` is a threshold (nats) near the result, and e^log_value the
-        size of the result. `complement` is whether power and type II error need the digits. The result is the best one
-        if a few attempts do not reach the digits. Raises UnsupportedCombination if nothing is proved.
+        size of the result. `complement` is whether power and type II error need the digits. If a fixed number of
+        attempts does not reach the digits, or further contours would be too long, the result is the narrowest ball so
+        far. Raises UnsupportedCombination if nothing is proved.
         """
         count_work(A_READING)
         nats, best = (self.digits + 2) * _LN_10 + 5, None

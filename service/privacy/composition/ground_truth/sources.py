@@ -26,9 +26,9 @@ _LARGEST_LINES = 24
 
 @dataclass(frozen=True, slots=True)
 class GaussianThresholds:
-    """Source of tests of a Gaussian loss S ~ N(-mu^2/2, mu^2) under H0 and N(mu^2/2, mu^2) under H1.
+    """Closed form of the tests S > c of a Gaussian loss S ~ N(-mu^2/2, mu^2) under H0 and N(mu^2/2, mu^2) under H1.
 
-    A source returns enclosures of rate and power of the test S > c at a threshold c, in balls of `bits` bits of
+    `at(c)` returns enclosures of rate and power of the test that rejects H0 if S > c, in balls of `bits` bits of
     precision.
     """
 
@@ -53,7 +53,10 @@ ThresholdSource: TypeAlias = BallContour | GaussianThresholds | MixtureThreshold
 
 @final
 class ClosedSources:
-    """Factory of closed forms; `thresholds` is a function that builds the source of tests for a number of bits."""
+    """Factory of sources that compute rate and power of the test S > c of a loss S by closed forms.
+
+    `thresholds` is a function that builds such a source for a precision in bits.
+    """
 
     def __init__(self, thresholds: Callable[[int], ThresholdSource]) -> None:
         self._thresholds = thresholds
@@ -78,9 +81,10 @@ class ClosedSources:
 
 @final
 class LineSources:
-    """Factory of pairs of contours with different tilts and inner nodes, planned for a range of thresholds and cached.
+    """Factory of sources that compute rate and power of the test S > c of a loss S along inversion contours.
 
-    Inner nodes are those of the moments of one step.
+    A source is planned for a range of thresholds c and cached. There are two of them for each range, with different
+    tilts and different nodes of the moments of one step, so that a search can compare their results.
     """
 
     def __init__(self, run: GroundTruthRun, guide: ContourGuide, *, reflected: bool) -> None:
@@ -90,7 +94,7 @@ class LineSources:
     def near(self, threshold: float, log_value: float, nats: float) -> tuple[ThresholdSource, ...]:
         """Return two contours for tests near the threshold (nats), with errors of e^-nats relative to e^{log_value}.
 
-        Raises UnsupportedCombination if they would be too long.
+        Raises UnsupportedCombination if a contour would need too many nodes.
         """
         spacing = 0.5 * self._guide.deviation
         key = (round(threshold / spacing), math.floor(log_value / 4), math.ceil(nats))

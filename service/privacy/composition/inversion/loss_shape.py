@@ -48,9 +48,11 @@ Shape = Literal["smooth", "jumps", "everything"]
 
 
 def is_direct(parts: tuple[Counted, ...]) -> bool:
-    """Return whether the closed form of two steps should be evaluated before an inversion contour is tried.
+    """Return whether the closed form of a run of two steps should be evaluated before an inversion contour is tried.
 
-    The contour would be long and its enclosures often wide. `parts` are the kinds of steps with their counts.
+    It should be if the noise is below half of the distance of neighbouring shifts, or for mixtures whose loss has rare
+    large values. A contour would be long then, and its enclosures often wide. `parts` are the kinds of steps with their
+    counts.
     """
     if any(part.noise_between_shifts < DIRECT_NOISE for part, _ in parts):
         return True
@@ -60,7 +62,7 @@ def is_direct(parts: tuple[Counted, ...]) -> bool:
 
 
 def has_distant_shifts(parts: tuple[Counted, ...]) -> bool:
-    """Return whether few steps have shifts many standard deviations of the noise apart.
+    """Return whether at most 30 steps are mixtures, some with shifts more than two noise deviations apart.
 
     The inversion contour of such a run has many nodes, and cannot be deformed. `parts` are the kinds of steps with
     their counts.
@@ -81,7 +83,9 @@ def shape_of(parts: tuple[Counted, ...]) -> tuple[Shape, float]:
     Returns
     -------
     (Shape, float)
-        Shape of the loss, and the expected number of steps in whose sample a record is.
+        Shape of the loss, and the expected number of steps in whose sample a record is. A shape "everything" has a loss
+        so large that the output reveals the record. A shape "jumps" has rare large losses of a step that matter beside
+        the loss of all other steps. All other losses are "smooth".
     """
     gaussian = math.sqrt(
         min(math.fsum(count * mu.upper**2 for part, count in parts if (mu := part.gaussian_shift) is not None), 1e300)

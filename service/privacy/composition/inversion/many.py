@@ -44,7 +44,7 @@ _SHARE = 0.5
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Wanted:
-    """Numbers of one run that shall be evaluated (`readings`), and later their enclosures in `known`."""
+    """Numbers of one run that shall be evaluated (`readings`), and the enclosures found so far in `known`."""
 
     run: RunLaw
     readings: tuple[Known, ...]
@@ -55,7 +55,7 @@ def run_of(curve: AbstractTradeOff) -> RunLaw | None:
     """Return the run of a curve that can be evaluated together with other runs, or None.
 
     Bounds around the curve of a run (data processing, sums of guarantees, intersections) are removed first. The result
-    is None where contours do not evaluate the curve, or where they evaluate its run alone.
+    is None if contours do not evaluate the curve, or if its run does not repeat a few steps of one law (`RunLaw.unit`).
     """
     while isinstance(curve, DataProcessingBound | Intersected | SumOfGuarantees):
         curve = curve.curve
@@ -100,7 +100,8 @@ def _tasks(wanted: Wanted) -> Iterator[Task]:
 def _is_below(task: Task) -> bool:
     """Return whether epsilon of the remove direction is proved to be at most epsilon of the add direction.
 
-    Both epsilons are at the delta of the task, which is one number to evaluate.
+    Both epsilons are at the delta of the task, which is one number to evaluate. The result is False if one of them is
+    not known.
     """
     cap, first = task.known.get(task.wanted._replace(quantity="epsilon_cap")), task.known_first
     return cap is not None and first is not None and cap.upper <= first.lower

@@ -83,7 +83,7 @@ class Task:
 
     @property
     def is_rare(self) -> bool:
-        """Whether fewer than `FEW_SAMPLED` steps are expected to use the record.
+        """Whether fewer than 5 steps of the run are expected to use the record.
 
         The law of the loss then has a narrow core and rare jumps, and the contour is long.
         """
@@ -305,9 +305,9 @@ class TransformsOfManyRuns(TransformsOfRuns):
         self.most_nodes = np.full_like(theta, float(LONGEST))
 
     def few_nodes(self, step: FloatArray) -> FloatArray:
-        """Return 4 as the number of nodes of each contour that would be too long, in the shape of `step`.
+        """Return 4, in the shape of `step`: the number of nodes of a contour that would need too many nodes.
 
-        The wide enclosures of such a contour are not kept.
+        Its enclosures are wide and are not kept. `step` is the distance of the nodes of each contour.
         """
         return np.full_like(step, 4.0)
 

@@ -146,8 +146,9 @@ class StraightContour:
         """Choose the distance h of the nodes and their number for thresholds from `low` to `high` (nats), shape (R,).
 
         `transforms` are the moment-generating functions of R runs. Alias terms are the errors of the trapezoid sum, and
-        the majorant bounds the integrand. Alias terms should be below e^-goal over [`low`, `high`], and the majorant
-        below e^-goal beyond the last node. R is the number of contours.
+        the majorant bounds the integrand. The goal is `log_accuracy` of the transforms plus small terms, in nats. Alias
+        terms should be below e^-goal over [`low`, `high`], and the majorant below e^-goal beyond the last node. R is
+        the number of contours.
         """
         theta, sd = self.theta, self.deviation
         self.value, self.value_error = transforms.origin
@@ -318,8 +319,9 @@ def _height(transforms: TransformsOfRuns, deviation: FloatArray, goal: FloatArra
     """Return heights (imaginary parts) above which the majorant of each of R transforms is about e^-goal, shape (R,).
 
     The majorant bounds |M(theta + it)/M(theta)| of the moment-generating function M on the contour Re z = theta. The
-    first try follows from the standard deviation `deviation` (nats) of the loss. The height is infinite where a few
-    tries find none up to `highest`. No bound depends on the choice of heights. theta is the tilt of a contour.
+    first try follows from the standard deviation `deviation` (nats) of the loss. The height is infinite if none is
+    found up to `highest` within a fixed number of rounds. No bound depends on the choice of heights. theta is the tilt
+    of a contour.
     """
     heights = _HEIGHTS_TRIED[:, None] * np.sqrt(2 * goal) / deviation
     found = np.full_like(goal, np.inf)

@@ -48,12 +48,13 @@ _LAST_RATE = math.nextafter(1.0, 0.0)
 def discretised_pair(steps: Steps, options: EngineOptions) -> TradeOffPair:
     """Build the trade-off curves of any composition of steps with trade-off curves, for both directions.
 
-    `steps` has pairs (mechanism, count). Of the `options`, `relative_tolerance` is the relative width aimed at.
+    `steps` has pairs (mechanism, count). Of the `options`, `relative_tolerance` is the relative width aimed at. A run
+    with a step that reveals the record completely has the curves of that step.
 
     Raises
     ------
     UnsupportedCombination
-        For steps without a curve under this relation.
+        For steps without a known trade-off curve.
     """
     parts: list[LatticeStep] = []
     for step, count in steps:
@@ -78,7 +79,8 @@ def discretised_pair(steps: Steps, options: EngineOptions) -> TradeOffPair:
 class DiscretisedTradeOff(AbstractTradeOff):
     """Trade-off curve of one direction (record added or removed) of a composition, from laws of the loss on a lattice.
 
-    The relative width is about N/(4 c^2) for N steps, with c lattice cells in a standard deviation of the run's loss.
+    The relative width of its enclosures is about N/(4 c^2) for N steps, with c lattice cells in a standard deviation of
+    the run's loss.
     """
 
     evidence = Evidence.CERTIFIED
@@ -230,7 +232,7 @@ class DiscretisedTradeOff(AbstractTradeOff):
     def epsilon_cap(self, delta: float, enough: float = -math.inf) -> float:  # noqa: ARG002 - none costs less
         """Return an upper bound of epsilon(delta) in nats, by Markov's inequality on the upper law of a coarse lattice.
 
-        `enough` is not used.
+        Other curves may stop at the bound `enough`; it is not used here.
         """
         return self._lattices.epsilon_cap(delta)
 

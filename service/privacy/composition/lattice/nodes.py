@@ -149,11 +149,12 @@ class MovedAtoms:
     infinite, vanishing : float
         H1-mass where H0 has none, and H0-mass where H1 has none.
     rest : float
-        H0-mass of the rest of the law.
+        H0-mass of the law without its atoms.
     shift : float
-        Error bound (nats) of the positions of atoms that should lie on a node.
+        Error bound (nats) of the positions of atoms that lie on a node except for rounding.
     slack_profile, slack_left, slack_middle : float
-        s for which D e^-s, G e^-s and H e^s of the law bound the true functions, because of the other moves.
+        s for which D e^-s, G e^-s and H e^s of the moved law bound the true functions. They cover the moves of all
+        atoms that do not lie on a node.
     """
 
     unmoved: tuple[tuple[float, float], ...]
@@ -224,5 +225,5 @@ class MovedAtoms:
 
 
 def log_of_rest(lost: float) -> float:
-    """Return -ln(1 - `lost`) for a share of a probability, which is infinite from 1 on."""
+    """Return -ln(1 - `lost`) for a lost share of a probability; infinite for shares of at least 1."""
     return -math.log1p(-lost) if lost < 1 else math.inf

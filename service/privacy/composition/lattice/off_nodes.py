@@ -104,10 +104,9 @@ class OffNodeLosses:
 
 
 def select_few(known: Sequence[tuple[TwoPointPart, int]]) -> list[tuple[TwoPointPart, int]]:
-    """Return the kinds of steps, pairs (description, count), whose total loss has few values, as many as possible.
+    """Return as many kinds of steps, pairs (description, count), as have a total loss with at most 400 values.
 
-    Each of the `known` steps has the losses +-epsilon. The limit is MOST_LOSSES values. Kinds with the fewest steps
-    come first.
+    Each of the `known` steps has the losses +-epsilon. Kinds with the fewest steps come first.
     """
     taken: list[tuple[TwoPointPart, int]] = []
     losses = 1

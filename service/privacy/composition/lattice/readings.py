@@ -115,8 +115,8 @@ def _vertices(log_rate: FloatArray, log_value: FloatArray, wanted: FloatArray, *
     """Return ln of the straight line between neighbouring vertices of a curve at each `wanted` ln rate; NaN outside.
 
     A vertex has the rate e^log_rate and the value e^log_value. `rising` tells whether the value increases with the
-    rate. Every vertex lies on the safe side of the curve. Moving a vertex towards a worse neighbour keeps it there, and
-    makes the vertices monotone.
+    rate. Every vertex is a valid bound of the curve. A vertex may be replaced by a weaker one with the value of its
+    neighbour, which makes the vertices monotone.
     """
     order = np.argsort(log_rate, kind="stable")
     rate, value = log_rate[order], log_value[order]
@@ -154,7 +154,7 @@ def read_lattice_profile(pair: LatticePair, epsilon: FloatArray) -> Readings:
 
 
 def _safe_shifts(pair: LatticePair, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return by how much thresholds must be moved (nats) to the safe side, in the shape of `epsilon` each.
+    """Return distances (nats) by which thresholds must be moved to keep bounds valid, in the shape of `epsilon` each.
 
     The first array covers rounding alone, and the second array also the error of the losses of the law `lower`. `pair`
     has both laws.
@@ -222,7 +222,7 @@ def solve_lattice_profile(pair: LatticePair, log_delta: float) -> tuple[float, f
         return -math.inf, math.inf
 
     def are_proved(points: FloatArray) -> BoolArray:
-        """Return two rows: whether the root eps surely exceeds -x for x in row 0, and is at most x for x in row 1."""
+        """Return two rows: whether the root eps provably exceeds -x for x in row 0, and is at most x for x in row 1."""
         read, count = read_lattice_profile(pair, np.concatenate([-points[0], points[1]])), points.shape[1]
         above = read.lower[0, :count] > log_delta + rounding
         return np.stack([above, read.upper[0, count:] <= log_delta - rounding])

@@ -88,7 +88,7 @@ class LatticeStep:
     two_point: TwoPointPart | None = None
 
     def extent(self, log_tail_mass: float) -> tuple[float, float]:
-        """Return the sizes of the step's losses, left and right of 0, beyond which at most e^`log_tail_mass` remains.
+        """Return the sizes of the losses, left and right of 0, beyond which at most the mass e^`log_tail_mass` remains.
 
         The mass is that under H0 and under H1.
         """
@@ -279,7 +279,8 @@ def _aligned(atoms: list[Atoms], spacing: float) -> float:
 def _common_gap(distances: FloatArray) -> float:
     """Return the gap of the lattice on which all atoms of all steps lie, or 0 if its multiples do not cover them.
 
-    `distances` are the sorted distances of the atoms from the first atom of each step. Their smallest is the gap.
+    `distances` are the sorted distances of the atoms from the first atom of each step. Their smallest is the gap. Few
+    distances give 0, too.
     """
     if len(distances) < _MANY_DISTANCES:
         return 0.0
@@ -341,9 +342,11 @@ class LatticeRuns:
         return self._coarse[digits]
 
     def span(self, digits: float, tilt: float) -> float:
-        """Return a rather small estimate of the range (nats) of the run's loss under the law tilted by e^{tilt loss}.
+        """Return 0.6 times the estimated range (nats) of the run's loss under the law tilted by e^{tilt loss}.
 
-        The run is truncated at 10^-digits of mass. The result is 0 if the range is unknown.
+        The range is that of all but a negligible tilted mass, on a lattice of a few thousand cells. The factor makes
+        the estimate likely too small, but it is no proved lower bound. The run is truncated at 10^-digits of mass. The
+        result is 0 if there is no such lattice (`coarse`), or the tilted law exceeds the range of doubles.
         """
         coarse = self.coarse(digits)
         part = None if coarse is None else window(coarse.upper, tilt, coarse.step)

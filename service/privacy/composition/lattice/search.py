@@ -110,10 +110,11 @@ class LatticeSearch:
         return math.inf if run is None else run.epsilon_cap(delta)
 
     def _pair(self, digits: float, refinement: int, tilt: float) -> LatticePair | None:
-        """Return the run composed at a tilt on the lattice of a refinement; None if the lattice would be too large.
+        """Return the run composed at a tilt on the lattice of a refinement, or None.
 
         A tilt is an exponent: masses are multiplied by e^{tilt loss} before the composition. Each refinement has a
-        spacing smaller by a fixed factor. The lattice ends where 10^-digits of mass remains.
+        spacing smaller by a fixed factor. The lattice ends where 10^-digits of mass remains. The result is None if the
+        lattice would be too large, the run has no tilts, or the work of the request is spent.
         """
         tilt_grid = self.tilt_grid(digits)
         if tilt_grid is None or is_spent():
@@ -142,7 +143,7 @@ class LatticeSearch:
         tolerance: float,
         linear: bool = False,
     ) -> None:
-        """Evaluate numbers at the given indices and tilts, and at better tilts if that fails, to narrow `known`.
+        """Evaluate numbers at the given indices and tilts to narrow `known`, and at better tilts if they stay wide.
 
         Parameters
         ----------
@@ -187,7 +188,7 @@ class LatticeSearch:
     def read_composed(
         self, indices: IndexArray, known: Readings, read: Callable[[LatticePair, IndexArray], Readings]
     ) -> None:
-        """Evaluate numbers on a few lattices that are composed already, to narrow `known` where no work is left.
+        """Evaluate numbers on lattices that are composed already, to narrow `known` after the work limit is reached.
 
         Parameters
         ----------

@@ -346,8 +346,8 @@ class ComposedLattice:
 def _reach(masses: FloatArray, default: int) -> int:
     """Return the number of lattice cells to evaluate outwards from the centre of a law.
 
-    `masses` are the tilted masses from the centre outwards. The number is `default`, or more if a noticeable mass lies
-    beyond.
+    `masses` are the tilted masses from the centre outwards. The number is `default`, or more if a mass above `_JUMPS`
+    lies beyond: then it is so large that at most about `_LITTLE` is left out.
     """
     beyond = np.cumsum(masses[:default:-1]) if len(masses) > default + 1 else masses[:0]
     if len(beyond) == 0 or not beyond[-1] > _JUMPS:

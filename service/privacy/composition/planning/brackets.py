@@ -125,9 +125,10 @@ def added(steps: Steps) -> Steps:
 
 
 def most_polygons(steps: Steps) -> int:
-    """Return the largest number of different steps with stated bounds whose dominating pairs are composed, too.
+    """Return the largest number of different steps with stated bounds whose dominating pairs are composed.
 
-    If all steps have bounds of the same orders, their sum is nearly always smaller.
+    Their composition is an upper bound beside the sum of the stated bounds. If the steps have bounds of the same
+    orders, this sum is nearly always smaller, so that the limit is lower.
     """
     orders = {step.stated_orders for step, _ in steps if isinstance(step, StatedDivergences)}
     return MOST_POLYGONS if len(orders) <= 1 else MOST_POLYGONS_OF_DIFFERENT_ORDERS

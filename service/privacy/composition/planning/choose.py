@@ -130,7 +130,8 @@ def _attained_as_a_whole(
 ) -> tuple[Plan, ...] | None:
     """Return plans of attacks, each of which one choice attains; None if one choice attains the curves of `mechanism`.
 
-    A selection reads several points of one curve, as a composition does.
+    The plans serve the lower bounds of selections, which need several points of one attained curve. Mixtures of
+    mechanisms without such curves have no plans.
     """
     if isinstance(mechanism, Mixture):
         parts = [_attained_as_a_whole(part, neighbours, options) for _, part in _drawn(mechanism)]
@@ -248,9 +249,10 @@ def _from_tables(steps: Steps, lattices: Plan) -> TradeOffPair:
 
 
 def _beside_noise_or_losses(steps: Steps, method: str, options: EngineOptions) -> Plan | None:
-    """Return the plan of a run whose loss has no density: contours with a little added noise, or shifted closed forms.
+    """Return the plan of a run whose loss has no density and too many values for exact sums, or None.
 
-    The result is None for other runs.
+    Such a run is evaluated on contours with a little added Gaussian noise, or as a closed form shifted by the losses
+    +-epsilon of other steps. The result is None for other runs.
     """
     asked = None if method == "contour" else engines.discretised
     many = smoothed_responses_of(steps) if method != "closed_form" else None

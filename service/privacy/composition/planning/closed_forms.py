@@ -117,9 +117,10 @@ def summed(steps: Steps) -> Plan | None:
 
 
 def atoms_of(steps: Steps) -> tuple[tuple[AtomicLaw, int], ...] | None:
-    """Return the laws of all steps, with counts, if each has few losses and direct convolution is inexpensive.
+    """Return the laws of all steps, with counts, if each has listed losses and their direct convolution is inexpensive.
 
-    The result is None for other runs, and for runs of (epsilon, delta)-DP steps alone, which have other sums.
+    The result is None for other runs, and for runs of (epsilon, delta)-DP steps alone, which have faster sums. Steps of
+    pure 0-DP are left out.
     """
     if all(step.two_point() is not None for step, _ in steps):
         return None

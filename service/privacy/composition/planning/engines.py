@@ -89,7 +89,7 @@ ENGINES: Final[dict[str, Engine]] = {
 def by_name(method: str, steps: Steps, options: EngineOptions) -> Plan | None:
     """Return the plan (curves and their cost) of the engine named `method`; None where no engine has that name.
 
-    Several exponential steps have an engine of their own.
+    A run with several exponential steps gets bounds over adaptive choices from another engine, under the same name.
     """
     if several_exponentials(steps):
         return _several_exponentials(method, steps, options)

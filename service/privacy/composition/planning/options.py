@@ -45,7 +45,8 @@ class EngineOptions:
     def for_components(self, count: int) -> EngineOptions:
         """Return the options of each of `count` curves that are mixed.
 
-        The enclosures of all curves must hold together, so that the error probability of each curve is smaller.
+        The enclosures of all curves must hold together, so the error probability 1 - `confidence` is divided by
+        `count`. The relative tolerance is at least `MIXTURE`. A single curve keeps the options.
         """
         if count == 1:
             return self

@@ -69,8 +69,9 @@ class Planners:
 def selected_plan(mechanism: Selected, method: str, planners: Planners) -> Plan:
     """Return the plan of a selection of the best of several trials, by the engine named `method`.
 
-    A score orders the outcomes of one mechanism on one pair of data sets, so that the lower bound reads one attack. A
-    plan has trade-off curves and their cost. `planners` are the functions that plan the trials.
+    The upper bound holds for every score. The lower bound is an attack with one score on one pair of data sets. Raises
+    UnsupportedCombination for engines that do not prove bounds. A plan has trade-off curves and their cost. `planners`
+    are the functions that plan the trials.
     """
     if mechanism.equivalent is not None:
         return planners.composed(mechanism.equivalent)
@@ -90,9 +91,10 @@ def selected_plan(mechanism: Selected, method: str, planners: Planners) -> Plan:
 
 
 def _composed(mechanism: Selected, planners: Planners) -> Plan | None:
-    """Return the plan of the composition of all trials of a selection, or None if no fast engine composes them.
+    """Return the plan of the composition of all trials of a selection with a fixed number of trials, or None.
 
-    `mechanism` is the selection, with a fixed number of trials.
+    `mechanism` is the selection. The result is None if its trials cannot be composed, or only by an engine outside
+    `ENGINES`.
     """
     try:
         whole = mechanism.composed

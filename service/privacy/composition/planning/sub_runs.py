@@ -29,7 +29,8 @@ def with_sub_runs(whole: TradeOffPair, steps: Steps, curves_of: CurvesOfSubRun) 
     """Return the curves `whole` of a run, bounded from below where they are wide by the curves of its sub-runs.
 
     The sub-runs are: all steps that contours compose, taken together; every group of equal steps; and a single step of
-    each group. `curves_of` returns the curves of a sub-run, or None. Without sub-runs `whole` is returned unchanged.
+    each group. `curves_of` returns the curves of a sub-run, or None. A single step, and approximate curves without
+    proved bounds, are returned unchanged.
     """
     if sum(count for _, count in steps) == 1 or not whole.add.evidence.is_certain:
         return whole
@@ -71,7 +72,7 @@ def with_guarantees(whole: TradeOffPair, steps: Steps, curves_of: CurvesOfSubRun
 
 
 def _certain(sub_run: Steps, curves_of: CurvesOfSubRun) -> AbstractTradeOff | None:
-    """Return the curve of a sub-run in the add direction; None if `curves_of` finds none with bounds."""
+    """Return the curve of a sub-run in the add direction, or None if it is unknown or has no proved bounds."""
     try:
         known = curves_of(sub_run)
     except UnsupportedCombination:

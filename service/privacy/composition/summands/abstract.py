@@ -69,8 +69,9 @@ class ValuesOnContour:
     """Differences K(theta + i t_k) - K(theta) at the heights t_k = k h, k = 0..nodes, with error bounds.
 
     K(z) = ln E0 e^{zS} is the log-moment function of the loss S under H0, theta the tilt of the contour, and h the
-    distance of its nodes. `difference` and `error` have the shape (nodes + 1,), or (runs, nodes + 1) for separate runs.
-    `error` bounds the relative error of the exponential: |e^{true - computed} - 1| <= e^error - 1.
+    distance of its nodes. `difference` and `error` have the shape (nodes + 1,), or (runs, nodes + 1) for separate runs,
+    which are evaluated together but not composed. `error` bounds the relative error of the exponential: |e^{true -
+    computed} - 1| <= e^error - 1.
     """
 
     difference: ComplexArray
@@ -117,13 +118,14 @@ class Summand(ABC):
     @property
     @abstractmethod
     def loss_range(self) -> tuple[float, float]:
-        """Tuple of the infimum and the supremum of the loss of all steps together, nats, within a few roundings."""
+        """Infimum and supremum of the loss of all steps together, nats, rounded to nearest and not outwards."""
 
     @property
     def sampled_step(self) -> SampledStep | None:
         """Description of the steps for deformed contours, with exact parameters.
 
-        None if deformed contours cannot serve them.
+        Poisson-sampled Gaussian steps have it, and mirrored mixtures with the shifts 0 and 1 of exact weights. It is
+        None for all other steps.
         """
         return None
 
@@ -165,7 +167,7 @@ class Summand(ABC):
 
     @property
     def batch(self) -> tuple[Any, ...] | None:
-        """Key that is equal for steps whose runs can be evaluated in one array, or None for runs evaluated alone."""
+        """Key that is equal for steps whose runs can be evaluated in one array; None for steps that never are."""
         return None
 
     @property

@@ -145,7 +145,11 @@ class GaussianMixtureSteps(Summand):
 
     @override
     def joins(self, group: Sequence[Self]) -> bool:
-        """Return whether these steps fit into the arrays of the group: similar noise and equally many shifts."""
+        """Return whether these steps fit into the arrays of the group.
+
+        They do if they have equally many shifts, are mirrored like the first steps of the group, have at most 1.6 times
+        the noise multiplier of those, and the arrays have room.
+        """
         part, first = self.part, group[0].part
         alike = (part.mirrored, len(part.shifts)) == (first.mirrored, len(first.shifts))
         near = part.noise_multiplier <= 1.6 * first.noise_multiplier

@@ -258,7 +258,7 @@ class ChiSquareGrid(TrapezoidNodes):
 
     @property
     def is_bent(self) -> bool:
-        """Whether T = l ln(1 + e^s) is far from linear at some node s, so that strips must be narrower.
+        """Whether T = l ln(1 + e^s) is far from linear at some node (s below `LINEAR`), so that strips are narrower.
 
         T is the statistic, and l its standard deviation.
         """

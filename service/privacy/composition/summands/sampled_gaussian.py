@@ -110,7 +110,10 @@ class SampledGaussianSteps(Summand):
 
     @override
     def joins(self, group: Sequence[Self]) -> bool:
-        """Return whether the noise multiplier is similar to that of `group`, so that all steps share one grid."""
+        """Return whether these steps share the nodes of the `group`, whose first steps have the smallest noise.
+
+        They do if their noise multiplier is at most 1.6 times that of the first steps, and the group has room.
+        """
         return self.noise_multiplier <= 1.6 * group[0].noise_multiplier and len(group) < _MOST_TOGETHER
 
     @classmethod

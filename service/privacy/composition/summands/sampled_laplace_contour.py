@@ -172,8 +172,8 @@ class SampledLaplaceOnContour(SummandOnContour):
     def _room(self, atoms: FloatArray) -> FloatArray:
         """Return how much a bound of |M(theta + it)/M(theta)| may exceed the atoms' mass A, shape (parts,).
 
-        The bound of all steps together is then small enough to end a contour. A part is a number of equal steps of a
-        run. M is the transform of one step, and theta the tilt.
+        The bound of all steps together is then negligible, so that a contour may end, unless the atoms alone make it
+        larger. A part is a number of equal steps of a run. M is the transform of one step, and theta the tilt.
         """
         smooth = np.maximum(1 - atoms, 1e-300)
         return np.maximum(math.exp(-_ENOUGH / float(self.parts.count.sum())) - atoms, 0.1 * smooth)

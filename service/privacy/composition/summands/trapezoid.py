@@ -269,7 +269,7 @@ class TruncatedTrapezoid(PartArrays):
         return self.grid.lowered(tilt, self.log_least[strip])
 
     def coarse_log_strip_bound(self, tilts: FloatArray) -> FloatArray:
-        """Return the maximum over the nodes of the bound `log_strip_bound`, or more; shape (strips, S, parts).
+        """Return an upper bound of `log_strip_bound` over all nodes, faster than their maximum; (strips, S, parts).
 
         A part is a number of equal steps of a run. S is the number of tilts.
         """
@@ -395,10 +395,10 @@ class TruncatedTrapezoid(PartArrays):
 
     @cached_property
     def identity_error(self) -> FloatArray:
-        """Error per step of the sums at tilts 0 and 1 behind E0(e^L - 1) = 0 for the loss L, shape (parts,).
+        """Bound of the error of E0(e^L - 1) = 0 in one step's sums over the nodes, for the loss L, shape (parts,).
 
-        It has parts from the trapezoid rule, from the truncation, and from the sides of the strips. A part is a number
-        of equal steps of a run.
+        The sums are those at the tilts 0 and 1. The bound has terms for the trapezoid rule, the truncation, and the
+        sides of the strips. A part is a number of equal steps of a run.
         """
         tilts, none = np.array([[0.0], [1.0]]), np.zeros((2, len(self.count)))
         truncated = np.exp(np.logaddexp(self.log_truncated_null, self.log_truncated_alternative))
@@ -544,10 +544,10 @@ def highest_turn(
     *,
     separate: bool = False,
 ) -> FloatArray:
-    """Return about how much (nats) e^{t arg a} grows on a strip at the greatest height t of a contour.
+    """Return about how much (nats) e^{t arg a} grows off the real axis of outcomes at the greatest height t.
 
-    a is the density of H1 over that of H0, continued off the real axis. The spacing of nodes depends on the result, and
-    no bound does.
+    a is the density of H1 over that of H0, continued to complex outcomes in a strip around the real axis. A contour of
+    the transform is the line theta + it, for heights t. The spacing of nodes depends on the result, and no bound does.
 
     Parameters
     ----------
@@ -556,12 +556,13 @@ def highest_turn(
     total : float or array
         Number of steps of the run.
     sampled : float or array
-        Approximate number of steps that use the record. Where it is small, the transform does not fall with the height
-        while no jump disturbs it.
+        Approximate number of steps that use the record. Where it is below 5, the transform falls slowly with the
+        height, because the record is often not used at all.
     falls : float or array
         ln of the height at which the transform of few steps becomes negligible.
     separate : bool
-        Whether long contours are evaluated for runs that seldom use the record.
+        Whether the arrays hold several runs that are evaluated together. If so, runs that seldom use the record have
+        long contours instead of deformed ones.
     """
     rare = np.asarray(sampled) < FEW_SAMPLED
     many = np.minimum(np.where(rare, 1.35, 0.9) * highest, np.where(rare, 180.0, 120.0))
@@ -577,7 +578,8 @@ def highest_turn(
 def smooth_spacing(need: FloatArray | float, total: FloatArray | float) -> FloatArray:
     """Return the node distance, in standard deviations, that resolves a normal density to e^-need.
 
-    `total` is the number of steps N. For few steps, each turns by up to 9/sqrt(N) radians per deviation on a contour,
-    and is tilted by as many deviations. The result has the shape of `need` and `total`.
+    `total` is the number of steps N. On a contour, the integrand of one of N steps turns by up to 9/sqrt(N) radians for
+    each standard deviation of the outcome, and its peak moves by up to as many deviations. Few steps therefore need a
+    finer spacing. The result has the shape of `need` and `total`.
     """
     return 2 * math.pi / (np.sqrt(2 * need) / 0.9 + 12.0 / np.sqrt(total))

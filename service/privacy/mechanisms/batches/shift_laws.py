@@ -45,7 +45,7 @@ class ShiftLaw(ABC):
 
     @abstractmethod
     def unshifted(self, shifts: Shifts) -> tuple[Fraction, int]:
-        """Return (x, n) where x^n is the probability that the shift is 0.
+        """Return (x, n) where x^n is exactly the probability that the shift is 0.
 
         `shifts` are the shifts that have a weight in the mixture.
         """

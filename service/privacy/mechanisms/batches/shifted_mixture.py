@@ -131,7 +131,7 @@ class ShiftedMixtureStep(ResolvedStep):
 
     @override
     def rounded(self, side: int) -> AbstractStep:
-        """Return the step without negligible components; their weight moves to the smallest or largest shift.
+        """Return the step without components of tiny weight; their weight moves to the smallest or the largest shift.
 
         More noise (side -1), and weight at smaller shifts, reveal less.
         """

@@ -103,7 +103,7 @@ class Population:
 
     @property
     def is_constant(self) -> bool:
-        """Whether every subset surely gives the same law of the drawn object.
+        """Whether every subset is proved to give the same law of the drawn object.
 
         This is so if the losses of objects differ equally at all points, or if epsilon is 0.
         """

@@ -32,7 +32,7 @@ ComplexArray = NDArray[np.complex128]
 
 
 def half_line_exposure(values: FloatArray, size: int, point: int, error: float, delta: float) -> float | None:
-    """Compute the largest ln((P(S) - delta)/Q(S)) over half-lines S and both orders of P and Q.
+    """Compute a lower bound of the largest ln((P(S) - delta)/Q(S)) over half-lines S and both orders of P and Q.
 
     PMP is practical membership privacy: the attacker does not know which records were drawn.
 
@@ -52,7 +52,7 @@ def half_line_exposure(values: FloatArray, size: int, point: int, error: float, 
     Returns
     -------
     float or None
-        Lower bound, at least 0; None if the computation would be too expensive.
+        Lower bound of epsilon in nats, at least 0. None if N^2 or the size of the Fourier sums exceeds a limit.
 
     Notes
     -----
@@ -88,11 +88,11 @@ def half_line_exposure(values: FloatArray, size: int, point: int, error: float, 
 
 
 def _exposures(with_point: Ends, without: Ends, delta: float) -> FloatArray:
-    """Return the best lower bound of the PMP parameter at `delta` for each threshold, at least 0.
+    """Return the best lower bound of the epsilon (nats) of (epsilon, `delta`)-PMP for each threshold, at least 0.
 
     `with_point` and `without` have bounds of the mass above each threshold, under the laws with and without the point.
-    The sets are half-lines on both sides of a threshold, for both orders of the laws. PMP is practical membership
-    privacy: the attacker does not know which records were drawn.
+    The bound is the largest ln((P(S) - delta)/Q(S)). S is a half-line above or below the threshold, and P and Q are the
+    two laws in either order. PMP is practical membership privacy: the attacker does not know which records were drawn.
     """
     found = np.zeros_like(with_point[0])
     for one, other in ((with_point, without), (without, with_point)):

@@ -114,7 +114,10 @@ def exposure_lower_bound(points: QueryPoints, size: int, bound: ExposureUpperBou
 
 
 def enumerable_subsets(count: int, size: int) -> int:
-    """Return the number of subsets of `size` of `count` elements, or 0 if they are too many to enumerate their sums."""
+    """Return the number of subsets of `size` of `count` elements, or 0 above the limits of enumeration.
+
+    The limits are MOST_SUBSETS subsets, and MOST_MEMBERS elements in all of them.
+    """
     if min(size, count - size) > math.log2(MOST_SUBSETS):
         return 0
     subsets = math.comb(count, size)
@@ -213,8 +216,8 @@ def _intervals(
 ) -> tuple[FloatArray, FloatArray]:
     """Return (starts, ends) of the intervals where `log_ratio`, the log ratio of two mixtures, exceeds `level`.
 
-    `ratios` are its values at the grid `outcomes`. With many intervals the endpoints are grid outcomes instead of
-    roots.
+    `ratios` are its values at the grid `outcomes`. With more than MOST_ROOTS endpoints, these are grid outcomes instead
+    of roots.
     """
     above = ratios > level
     changes = np.flatnonzero(above[1:] != above[:-1])

@@ -79,9 +79,9 @@ def exposure_upper_bound(points: QueryPoints, delta: float) -> ExposureUpperBoun
 
     Notes
     -----
-    The result exceeds the smallest epsilon by about 1e-12, relatively. If more points than can be solved are equally
-    exposed, the excess is about 1e-4. The memory is about 30 N d bytes and some tens of megabytes. The cost is a pass
-    over all pairs, and a further pass for each round of raised epsilons.
+    The result exceeds the smallest epsilon by about 1e-12, relatively. If more points are nearly equally exposed than
+    the work limit allows to solve one by one, the excess is about 1e-4. The memory is about 30 N d bytes and some tens
+    of megabytes. The cost is a pass over all pairs, and a further pass for each round of raised epsilons.
     """
     search = _Search(points, math.log(delta))
     order = np.argsort(-points.radii, kind="stable")

@@ -232,7 +232,7 @@ def _from_accepted(null: _Errors, alternative: _Errors, epsilon: FloatArray, slo
 
 
 def _from_gain(gain: _Ends, null: _Errors, epsilon: FloatArray, slope: FloatArray) -> _Ends:
-    """Return (lower, upper) bounds of ln of the profile at `epsilon`, relative to the gain P1(reject) - P0(reject).
+    """Return (lower, upper) bounds of ln of the profile at `epsilon`, from the gain P1(reject) - P0(reject).
 
     The profile is the gain minus (e^eps - 1) P0(reject), for the test that rejects H0 where the log-likelihood ratio
     exceeds `slope`. `null` has the probabilities under H0.

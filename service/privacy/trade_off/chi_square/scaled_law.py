@@ -25,7 +25,7 @@ class ScaledChiSquare:
         self._scale = scale
 
     def log_tails(self, low: FloatArray, high: FloatArray) -> ChiSquareLogTails:
-        """Return enclosures of ln P(T <= t) and ln P(T > t) for unknown t between `low` and `high`, shape (n,).
+        """Return enclosures of ln P(T <= t) and ln P(T > t), valid for every t in [`low`, `high`], shape (n,).
 
         T is the scaled chi-square statistic.
         """

@@ -113,7 +113,11 @@ class Intersected(DelegatingCurve):
         return found.intersected(self.second.epsilon(delta))
 
     def _uses_second(self, wide: int) -> bool:
-        """Return whether the second engine shall evaluate `wide` wide enclosures; record the reason if it shall not."""
+        """Return whether the second engine shall evaluate `wide` enclosures: 1 to 8 of them, while work is left.
+
+        More than 8 wide enclosures are recorded as the reason (`WidthLimit.LONG_LIST`) why the second engine was not
+        used.
+        """
         if wide > MOST_PLACES:
             self._decline(WidthLimit.LONG_LIST)
         return 0 < wide <= MOST_PLACES and not is_spent()

@@ -182,7 +182,7 @@ def _epsilon(curve: AbstractTradeOff, count: int, delta: float) -> float:
 class SumOfGuarantees(DelegatingCurve):
     """Trade-off curve of a composition `whole`, whose upper bounds are improved by `Guarantees` of its parts.
 
-    Only enclosures with a relative width above WIDE are improved: the sums are valid, but seldom tight.
+    Only enclosures with a relative width above 0.5 are improved: the sums are valid, but seldom tight.
     """
 
     is_capped = True

@@ -41,7 +41,7 @@ class _Tangents:
     flipped : tuple of (array, array)
         Slopes c, and upper bounds of M(-c).
     first_active, second_active : array of bool
-        Whether this curve surely has the larger profile at its own slope.
+        Whether this curve is proved to have the larger profile at its own slope.
     log_at_zero, at_zero
         Logarithm of a lower bound of delta(0), and the bound itself.
     """
@@ -332,8 +332,8 @@ def _is_capped(curve: AbstractTradeOff, epsilon: FloatArray, least: FloatArray) 
     """Return where a bound of epsilon proves that the profile of `curve` at `epsilon` is at most `least`.
 
     If the profile is at most delta at one epsilon, it is at most delta at all larger epsilons. So one bound proves
-    several entries. For large epsilons the profile is often so small that its evaluation would cost more than
-    everything else.
+    several entries. Entries without a proof within MOST_CAPS bounds are False. For large epsilons the profile is often
+    so small that its evaluation would cost more than everything else.
     """
     found = np.zeros(len(epsilon), dtype=bool)
     order = np.argsort(epsilon)

@@ -99,14 +99,14 @@ def decreasing_root_near(
     guess : float
         An approximate root.
     radius : float
-        Distance of the first two points from the guess.
+        Distance of the first two points from the guess. It is doubled a few times until both sides are proved.
     high : float
         A known upper bound of the root.
 
     Returns
     -------
     Enclosure or None
-        The root. None if the guess is not good.
+        The root. None if a side is not proved within MOST_WIDENINGS distances.
     """
     target = math.log(level)
     slack = 4 * UNIT_ROUNDOFF * (1 - target)

@@ -172,7 +172,8 @@ class Sums:
     def refined(self, epsilon: float, target: float) -> Sums:
         """Return sums over so many cells that the lower and the upper sum at `epsilon` nearly agree.
 
-        Their relative difference is about `target`. Cells are intervals of the noise of the first step.
+        Their relative difference is about `target`, or larger if the cells would be too many or the work of the request
+        is spent. Cells are intervals of the noise of the first step.
         """
         found = self
         for _ in range(MOST_ROUNDS):

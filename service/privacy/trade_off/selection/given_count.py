@@ -36,7 +36,8 @@ def blocks_of(counts: TrialCounts) -> tuple[list[int], FloatArray, float] | None
     """Return the largest number of runs in each block, the probability of each block, and that of more runs.
 
     A block is a range of numbers of runs with the law `counts`. The probabilities are upper bounds. The result is None
-    for laws of too many runs.
+    if 50 times the mean number of runs exceeds a limit, if one run has probability 0, or if the probabilities do not
+    fall like a geometric series.
     """
     mean, first = counts.mean_count, counts.least_slope
     if not first > 0 or 50 * mean + 1_000 > MOST:
@@ -60,7 +61,7 @@ def blocks_of(counts: TrialCounts) -> tuple[list[int], FloatArray, float] | None
 def deltas_given_count(
     counts: TrialCounts, composed: Callable[[int], AbstractTradeOff], epsilons: FloatArray
 ) -> FloatArray | None:
-    """Return upper bounds of the profile of the best of K runs, or None for laws of too many runs.
+    """Return upper bounds of the profile of the best of K runs, or None for laws without blocks (`blocks_of`).
 
     Parameters
     ----------
@@ -74,7 +75,7 @@ def deltas_given_count(
     Returns
     -------
     array of shape (m,) or None
-        Sums over blocks of probability times delta.
+        Sums over blocks of the probability times the delta of the largest number of runs in the block.
     """
     known = blocks_of(counts)
     if known is None:

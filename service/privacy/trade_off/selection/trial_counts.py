@@ -28,12 +28,16 @@ LEAST: Final = 1e-17
 class TrialCounts(ABC):
     """Law of the number K of trials, which does not depend on the data.
 
-    phi(z) = E z^K is its generating function.
+    A trial is one run of a mechanism; the best output of all trials is released. phi(z) = E z^K is the generating
+    function of K.
     """
 
     @property
     def fixed(self) -> int | None:
-        """The number of trials if it is fixed. Otherwise None: the bounds then rely on equal laws of all trials."""
+        """The number of trials if it is fixed, and None if it is random.
+
+        Bounds for a random number rely on equal laws of all trials.
+        """
         return None
 
     @property

@@ -137,9 +137,11 @@ def _refined(trial: TrialCurve, counts: TrialCounts) -> tuple[FloatArray, FloatA
 
 
 def _wide(nodes: Nodes, counts: TrialCounts) -> IndexArray:
-    """Return the indices of cells in which the power of one run has wide bounds, and that the final hull uses.
+    """Return the indices of the cells to divide: those whose apex may lie far above the hull, the farthest first.
 
-    `counts` is the law of the number of trials. A cell is the interval of rates between two nodes.
+    A cell is the interval of rates between two nodes, and its apex the point at which its steepest and flattest lines
+    meet. Only cells that the final hull may use count, and at most MOST_DIVIDED are returned. `counts` is the law of
+    the number of trials.
     """
     _, _, on_hull = _vertices(nodes, counts)
     flattest, steepest = nodes.slopes

@@ -231,8 +231,9 @@ def _log_profile(epsilon: FloatArray, mu: FloatArray, difference: Difference) ->
 def _plain_log_profile(epsilon: float, mu: float) -> tuple[float, float] | None:
     """Return ln delta(`epsilon`) of N(0, 1) against N(mu, 1) and its absolute error for floats, or None.
 
-    None means that another formula is needed. The operations and their order are equal to those of `_log_profile`, and
-    so are the doubles. Python floats are several times as fast as numbers of NumPy.
+    None means that eps/mu - mu/2 is outside the range of this formula, or that no digit of the difference of Mills
+    ratios is left. The operations and their order are equal to those of `_log_profile`, and so are the doubles. Python
+    floats are several times as fast as numbers of NumPy.
     """
     ratio = epsilon / mu
     a, b = ratio - 0.5 * mu, ratio + 0.5 * mu

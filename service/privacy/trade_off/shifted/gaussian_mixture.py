@@ -135,7 +135,7 @@ class NormalComponents:
         return log_sums(_append_bound(seen.exponents(t, sign) + seen.log_weights, rest))
 
     def relevant(self, t: FloatArray, sign: int) -> tuple[NormalComponents, float]:
-        """Return the components that may count in the density at some threshold.
+        """Return the components whose density is not negligible at some of the thresholds.
 
         Parameters
         ----------
@@ -147,7 +147,8 @@ class NormalComponents:
         Returns
         -------
         (NormalComponents, float)
-            The components, and ln of an upper bound of all others.
+            The components within 80 nats of the largest, and ln of an upper bound of the sum of all others. Up to 8
+            components are all returned.
         """
         if len(self.weights) <= FEW_COMPONENTS or t.size == 0:
             return self, -math.inf
@@ -156,7 +157,7 @@ class NormalComponents:
         return self._drop(logs[1].max(axis=1), float(logs[0].min(axis=1).max()))
 
     def relevant_to_tails(self, t: FloatArray) -> tuple[NormalComponents, float]:
-        """Return the components that may count in masses to the right of thresholds.
+        """Return the components whose mass to the right of some of the thresholds is not negligible.
 
         Parameters
         ----------
@@ -166,7 +167,7 @@ class NormalComponents:
         Returns
         -------
         (NormalComponents, float)
-            The components, and ln of an upper bound of all others.
+            The components, and ln of an upper bound of the sum of all others.
 
         Notes
         -----
@@ -180,7 +181,7 @@ class NormalComponents:
         return self._drop(logs[:, 0], float(logs[:, 1].max()))
 
     def _drop(self, most: FloatArray, largest: float) -> tuple[NormalComponents, float]:
-        """Return the components without those whose largest possible term, e^most, is negligible against e^largest.
+        """Return the components without those whose largest possible term, e^most, is below e^{`largest` - 80}.
 
         The second result is ln of an upper bound of the sum over the dropped components.
         """
@@ -373,7 +374,7 @@ class GaussianMixtureTradeOff(AbstractTradeOff):
         return np.stack((low, np.where(epsilon >= largest, -np.inf, np.minimum(np.maximum(high, low), 0.0))))
 
     def _at_losses(self, epsilon: FloatArray) -> Ends:
-        """Return (lower, upper) bounds of the thresholds at which the log-likelihood ratio is `epsilon`.
+        """Return (lower, upper) bounds of the thresholds of x at which the log-likelihood ratio is `epsilon` (nats).
 
         For two mirrored mixtures the loss is odd and has the sign of the threshold. Near 0, where no other component
         counts, the loss is too flat for rounding to distinguish it from 0. So the sign of the loss gives the bound
@@ -386,9 +387,10 @@ class GaussianMixtureTradeOff(AbstractTradeOff):
         return left, right
 
     def _found_losses(self, epsilon: FloatArray) -> Ends:
-        """Return bounds of the thresholds at which the log-likelihood ratio is `epsilon`, by a search.
+        """Return bounds of the thresholds of the outcome x at which the log-likelihood ratio is `epsilon` (nats).
 
-        The search works for any components. Long lists start from guesses on a grid.
+        A threshold is a value of x, in standard deviations of the noise. The bounds are found by a search, which works
+        for any components. Lists of more than 64 epsilons start from guesses on a grid.
         """
         if len(epsilon) <= FEW:
             guess = increasing_roots(self.log_ratio, epsilon, *self._far_ends(epsilon))

@@ -97,7 +97,10 @@ class AbstractFrontier(ABC):
 
     @property
     def kink(self) -> tuple[BoundaryPoint, BoundaryPoint] | None:
-        """Known kink of the boundary T, as two points with lines of the slope left of it and right of it, or None."""
+        """Known kink of the boundary T, as two points with lines of the slope left of it and right of it.
+
+        The property is None for a boundary without a known kink.
+        """
         return None
 
     @property

@@ -28,9 +28,10 @@ NEAR: Final = 1e-12
 class ForwardFrontier(AbstractFrontier):
     """Upper boundary T(q) of pairs (rate q, power p) with Renyi bounds in the direction of H1 against H0.
 
-    D_a is the Renyi divergence of order a of the law with power p from that with rate q, and D = logit p - logit q.
-    D_a(1 || q) = ln(1/q) for every order. So T = 1 at rates of at least e^-eps for the smallest bound eps. For p -> 1
-    the slope of the line of order a (`region.py`) tends to (1 - 1/a)/q, because D is infinite and e^{D - C(D)} = p/q.
+    D_a(p || q) is the Renyi divergence of order a of the law (p, 1 - p) from (q, 1 - q). D_a(1 || q) = ln(1/q) for
+    every order. So T = 1 at rates of at least e^-eps for the smallest bound eps. The *line of order a* is the tangent
+    at (q, p) of the set of pairs that satisfy the bound of order a (`region.py`). For p -> 1 its slope tends to (1 -
+    1/a)/q: D = logit p - logit q is infinite, and e^{D - C(D)} = p/q with C(s) = ln(1 - q + q e^s).
     """
 
     def __init__(self, region: AbstractRegion) -> None:

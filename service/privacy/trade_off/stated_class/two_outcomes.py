@@ -80,7 +80,8 @@ class RoughPair:
         """Return ln D_a for the Renyi divergences of orders a >= 1 with a small a D, in the shape of `orders`.
 
         D_a is a q (1 - q) (D^2/2) (1 + (1 - 2 q) (a + 1) D/3) for the rate q, and D = logit p - logit q for the power
-        p. The relative error is of the order (a D)^2. The difference in psi(a) has hardly any digits there.
+        p. The relative error is of the order (a D)^2. It replaces `many`, whose difference C(a D) - a C(D) cancels for
+        a small a D.
         """
         skew = (math.exp(self._log_rate_rest) - math.exp(self.log_rate)) * (orders + 1) * self.distance / 3
         main = self.log_rate + self._log_rate_rest + 2 * math.log(self.distance)

@@ -128,7 +128,7 @@ class ZcdpRegion(AbstractRegion):
         return None if self._contains(pair, active) else active
 
     def _contains(self, pair: Pair, active: Active) -> bool:
-        """Return whether a pair (rate, power) surely is in the region, given the bound it violates most nearly."""
+        """Return whether a pair (rate, power) provably is in the region; `active` is its most nearly violated bound."""
         rho, distance = arb(self.rho), pair.distance
         if not pair.relative_entropy <= rho:
             return False

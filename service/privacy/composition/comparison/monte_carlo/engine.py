@@ -251,7 +251,10 @@ class MonteCarloTradeOff(AbstractTradeOff):
 
     @cached_property
     def _log_sums(self) -> FloatArray:
-        """ln of the sum of e^-D over each H1 draw D and all larger draws, and a final -inf; shape (samples + 1,)."""
+        """ln of the sum of e^-D over each H1 draw D and all larger draws, and a final -inf; shape (samples + 1,).
+
+        D is a drawn privacy loss of the run in nats, rounded to a lattice. The draws are in ascending order.
+        """
         sums = np.empty(self._draws.samples + 1)
         sums[0] = -np.inf
         np.negative(self._ascending[1][::-1], out=sums[1:])

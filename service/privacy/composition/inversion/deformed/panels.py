@@ -165,7 +165,10 @@ class ContourLayout:
         self.value, self.reflected, self.gaussian_mu_squared = value, reflected, gaussian_mu_squared
 
     def on(self, grids: Grids) -> ContourLayout:
-        """Return this layout of panels with other grids of majorants, which bound the moment-generating functions."""
+        """Return a contour of the same shape with other grids of majorants, for which no panel is laid out yet.
+
+        Majorants are upper bounds of the moment-generating functions.
+        """
         given = self.bend, self.center, self.goal, self.value, self.reflected, self.gaussian_mu_squared
         return ContourLayout(grids, *given)
 
@@ -256,7 +259,8 @@ class ContourLayout:
         """Append panels from each start to its end to `proved`, and return whether all their error bounds are proved.
 
         `starts` and `ends` have one complex point for each panel in the complex plane. A panel without a small error
-        bound is halved, a few times at most.
+        bound is halved. Return False if there are too many panels, or still unproved ones after a fixed number of
+        halvings.
         """
         for _ in range(_ROUNDS):
             if len(starts) == 0 or sum(len(part.start) for part in proved) + len(starts) > _MOST_PANELS:

@@ -38,7 +38,7 @@ def jump_epsilon(step: SampledStep, delta: float) -> float:
     Returns
     -------
     float
-        epsilon in nats, without an error bound; 0 where no loss of a step has this profile.
+        epsilon in nats, without an error bound; about 0 if N delta_1(0) is at most `delta`.
     """
     law, level = JumpLaw(step), math.log(delta) - math.log(step.count)
     with np.errstate(all="ignore"):
@@ -61,7 +61,8 @@ def enclosed_root(step: SampledStep, delta: float, log_profile: LogProfile) -> t
     Returns
     -------
     (float, float) or None
-        Lower and upper bound in nats; None where they were not found.
+        Lower and upper bound in nats. None if `log_profile` has no bounds at a needed epsilon, or no attempt proves a
+        bound.
 
     Notes
     -----
