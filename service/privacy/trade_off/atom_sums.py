@@ -241,6 +241,17 @@ def products(kinds: Kinds) -> float:
     return sum(lattice.products() for lattice in lattices) + PRODUCTS_OF_A_PAIR * pairs
 
 
+def values(kinds: Kinds) -> float:
+    """Return about how many values the total loss of a run has, 0 without steps, and infinitely many if out of reach.
+
+    `kinds` has (law of a step, number of such steps).
+    """
+    found = _gathered(kinds) if in_reach(kinds) else None
+    if found is None:
+        return math.inf
+    return math.prod([*(lattice.cells() for lattice in found[0]), *(float(law.size) for law in found[1])])
+
+
 def in_reach(kinds: Kinds) -> bool:
     """Return whether direct convolution gives the law of the total loss of a run at little cost.
 

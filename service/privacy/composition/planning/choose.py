@@ -37,6 +37,7 @@ from service.privacy.mechanisms.mixture import Mixture
 from service.privacy.mechanisms.neighbours import ONE_ADDED, Neighbours
 from service.privacy.mechanisms.selected import Selected
 from service.privacy.trade_off.abstract import AbstractTradeOff
+from service.privacy.trade_off.atom_sums import Kinds, values
 from service.privacy.trade_off.combinators.bracketed import Bracketed
 from service.privacy.trade_off.combinators.easiest import EasiestOf
 from service.privacy.trade_off.combinators.tighter_of import TighterOf
@@ -213,6 +214,9 @@ def _planned_now(steps: Steps, kind: str, method: str, options: EngineOptions) -
     known = None if method == "contour" else _in_closed_form(steps, options)
     if known is not None:
         return known
+    far = closed_forms.with_large_losses(steps) if method == "auto" else None
+    if far is not None:
+        return _beside_large_losses(far[0], far[1], kind, options)
     parts = contour_parts(steps)
     gaussians = closed_forms.gaussian_sum(parts) if method != "contour" else None
     if gaussians is not None:
@@ -226,6 +230,16 @@ def _planned_now(steps: Steps, kind: str, method: str, options: EngineOptions) -
     if method == "auto":
         return _on_lattices(steps, options)
     raise _refusal(kind, method)
+
+
+def _beside_large_losses(far: Kinds, others: Steps, kind: str, options: EngineOptions) -> Plan:
+    """Plan a run with a few large losses: the plan of the `others` is shifted by the losses of the steps `far`.
+
+    `far` has the laws of the losses of these steps, with their counts. `kind` is the type of the mechanism.
+    """
+    rest = _composition(others, kind, "auto", options)
+    model = rest.cost.scaled(values(far))
+    return Plan(rest.engine, model, lambda: closed_forms.shifted_by_large_losses(rest.curves, far))
 
 
 def _in_closed_form(steps: Steps, options: EngineOptions) -> Plan | None:

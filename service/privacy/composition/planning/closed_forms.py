@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import partial
 from typing import Final, cast
 
@@ -20,7 +21,7 @@ from service.privacy.mechanisms.abstract import AbstractStep, Steps
 from service.privacy.mechanisms.approximate_dp import ApproximateDp
 from service.privacy.mechanisms.batches.shifted_mixture import ShiftedMixtureStep
 from service.privacy.mechanisms.batches.shuffled_epochs import SumsOfEpochs
-from service.privacy.mechanisms.discrete.atomic_step import AtomicStep
+from service.privacy.mechanisms.discrete.atomic_step import LARGEST_LOSS, AtomicStep
 from service.privacy.mechanisms.exponential import Exponential
 from service.privacy.mechanisms.gaussian import Gaussian
 from service.privacy.mechanisms.gdp import Gdp
@@ -33,12 +34,14 @@ from service.privacy.mechanisms.shuffled.steps import AnyShuffled, AttacksOnShuf
 from service.privacy.mechanisms.stated_divergences import StatedDivergences
 from service.privacy.mechanisms.zcdp import Zcdp
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
-from service.privacy.trade_off.atom_sums import in_reach, total_law
+from service.privacy.trade_off.atom_sums import Kinds, in_reach, total_law, values
 from service.privacy.trade_off.atomic_law import AtomicLaw
 from service.privacy.trade_off.combinators.with_singular_mass import with_singular_mass
 from service.privacy.trade_off.pair import TradeOffPair
 from service.privacy.trade_off.shifted.gaussian import gaussian_curve
 
+MOST_LARGE: Final = 64
+"""Maximal number of values of the total of large losses. The curve of the other steps is evaluated for each value."""
 PLAIN: Final = (Gaussian, Gdp, Laplace, PureDp, ApproximateDp, GroupOfStated)
 """Steps whose pair is known and attained for all parameters. Alone, they need no other engine."""
 COSTS: Final[dict[type[AbstractStep], tuple[CostModel, Ceiling | None]]] = {
@@ -199,6 +202,31 @@ def shifted(steps: Steps, others: Steps) -> TradeOffPair:
     )
     source = f"Zhu, Dong, Wang 2022, Theorem 10 (composition of dominating pairs); {rest.source}"
     return TradeOffPair(add, add.reversed(), source, (reason,), bracket=rest.bracket)
+
+
+def with_large_losses(steps: Steps) -> tuple[tuple[tuple[AtomicLaw, int], ...], Steps] | None:
+    """Return the laws of the steps with losses above `LARGEST_LOSS`, with counts, and the other steps of a run.
+
+    The result is None if the run has no such steps, or no others, or if the total of the large losses has more than
+    `MOST_LARGE` values.
+    """
+    listed = [(step.atomic_law(), step, count) for step, count in steps]
+    far = tuple((law, count) for law, _, count in listed if law is not None and law.losses[0] > LARGEST_LOSS)
+    others = tuple((step, count) for law, step, count in listed if law is None or law.losses[0] <= LARGEST_LOSS)
+    return (far, others) if far and others and 1 <= values(far) <= MOST_LARGE else None
+
+
+def shifted_by_large_losses(rest: TradeOffPair, far: Kinds) -> TradeOffPair:
+    """Return the curves of a run from those of the steps without large losses, `rest`.
+
+    `far` has the laws of the steps with large losses, with their counts. The profile is a mixture of shifted profiles
+    of `rest`.
+    """
+    from service.privacy.trade_off.mixture.shifted_mixture import ShiftedMixture, Shifts
+
+    add = ShiftedMixture(rest.add, Shifts.of_law(total_law(far)))
+    reason = "Steps with a few large losses shift the thresholds at which the curve of the other steps is evaluated."
+    return replace(rest, add=add, remove=add.reversed(), notes=(*rest.notes, reason))
 
 
 def root_of_squares(shifts: Iterable[tuple[float, int]]) -> float:
