@@ -51,7 +51,7 @@ class Refused(PrivacyBoundsError):
 
     @property
     def remedy(self) -> str:
-        """Rule or remedy for the first invalid member."""
+        """Rule or remedy for the first invalid member, or the detail of the problem if no member is named."""
         return self.problem.errors[0].detail if self.problem.errors else self.problem.detail
 
 

@@ -46,7 +46,7 @@ def majorant(step: Step, u: arb, t: float, eta: float, guide: Guide, part: int =
 
     B is an integral along the path y + i eta (section 3 of the proof, in the package docstring), evaluated by adaptive
     integration of an analytic function in balls. `part` is the rare part of the outcomes (1), the frequent part (-1),
-    or both (0).
+    or both (0). Raise NotDecided if the path is moved beyond the range of the proof.
     """
     if not (eta == 0 or eta * ball(max(step.means)) < arb.pi() / 2):
         raise NotDecided("the strip is too wide")
@@ -70,7 +70,8 @@ class Contour:
     """Transform M(theta + ikh) of a run's loss at the nodes k = 0, 1, ... of one contour.
 
     The privacy profile delta(eps) is evaluated from these values, near one eps. Cuts divide the outcomes into frequent
-    and rare ones. With cuts, the transform is that of the rare part (section 6 of the proof).
+    and rare ones. With cuts, the transform is that of the rare part (section 6 of the proof). Raise NotDecided if the
+    choices of the guide are outside the range of the proof, or need more than 12 million pairs of nodes.
     """
 
     def __init__(self, guide: Guide) -> None:
@@ -112,7 +113,7 @@ class Contour:
         """Return the transform M(z) of a part of one step at all nodes z, without its power `step.count`.
 
         M is evaluated by trapezoidal sums (sections 4 and 5 of the proof). `part` is the rare part of the outcomes (1),
-        the frequent part (-1), or both (0).
+        the frequent part (-1), or both (0). Raise NotDecided beyond LARGEST_WORK.
         """
         guide, u = self._guide, 1 - arb(self._theta) if self._guide.flip else arb(self._theta)
         strip, window = guide.strip(step, part), guide.window(step, float(u), part)

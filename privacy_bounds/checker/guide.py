@@ -44,7 +44,7 @@ class Guide:
     def _place(self, cuts: dict[Step, float]) -> bool:
         """Choose a contour for these cuts, thresholds between frequent and rare outcomes (section 6 of the proof).
 
-        Return False if the frequent part is not negligible.
+        Return False if the frequent part is too large for the accuracy aimed at, so that the cuts cannot be used.
         """
         self.cuts = cuts
         x = minimise_positive(lambda x: self.log_bound(1 + x) - math.log(x) - math.log1p(x))
@@ -112,7 +112,8 @@ class Guide:
         """Return approximate ln B(u, t, eta), the bound of |M(u + it)| for the transform M of a step's loss.
 
         For t = eta = 0 it is ln M(u). B is an integral along y + i eta (section 3 of the proof) over the rare part of
-        the outcomes (`part` 1), the frequent part (-1), or all (0).
+        the outcomes (`part` 1), the frequent part (-1), or all (0). Raise NotDecided if the sum would have more than 40
+        000 terms.
         """
         spacing = min(0.1, 3 * self.widths[step])
         cells = step.cells.setdefault(eta, {})
@@ -162,9 +163,10 @@ class Guide:
         return (at + nats - math.log1p((12 * nats) ** 0.5)) / x, min(100 * abs(above + below - 2 * at) ** 0.5, 3) / x
 
     def _end(self, scale: float) -> float:
-        """Return the smallest height T on the contour beyond which all nodes are negligible.
+        """Return the smallest height T on the contour beyond which the nodes change nothing at the accuracy aimed at.
 
-        `scale` is the distance by which paths are moved, in the width of the cut, or in count^(-1/2) without cuts.
+        `scale` is the distance by which paths are moved, in the width of the cut, or in count^(-1/2) without cuts. T is
+        at most 10^5 times the distance of nodes, and is increased in steps of 20 %.
         """
         end = self.h
         while self.log_bound(self.theta, end, scale) > math.log(end) + self._target and end < 1e5 * self.h:
