@@ -271,11 +271,12 @@ def _on_lattices(steps: Steps, options: EngineOptions) -> Plan:
     """
     options = options.no_finer_than(SMOOTHED_LOSSES) if contour_inversion.has_many_losses(steps) else options
     known = engines.lattices(steps, options)
-    return replace(known, build=partial(_bounded_lattices, known, steps))
+    return replace(known, build=partial(_bounded_lattices, known, steps, options))
 
 
-def _bounded_lattices(known: Plan, steps: Steps) -> TradeOffPair:
-    return contour_inversion.bounded_by_sub_runs(contour_inversion.few_of_two_steps(steps, known.curves), steps)
+def _bounded_lattices(known: Plan, steps: Steps, options: EngineOptions) -> TradeOffPair:
+    pair = contour_inversion.few_of_two_steps(steps, known.curves)
+    return contour_inversion.bounded_by_sub_runs(contour_inversion.smoothed_where_wide(pair, steps, options), steps)
 
 
 def _bracket(steps: Steps, kind: str, method: str, options: EngineOptions) -> Plan:

@@ -20,11 +20,17 @@ from service.privacy.composition.planning.accuracy import (
     Accuracy,
 )
 from service.privacy.composition.planning.options import EngineOptions
-from service.privacy.composition.planning.parts import Counted, contour_parts, shifts_beside
+from service.privacy.composition.planning.parts import (
+    LARGEST_LAPLACE,
+    MOST_LAPLACE,
+    Counted,
+    contour_parts,
+    shifts_beside,
+)
 from service.privacy.composition.planning.plan import Plan
 from service.privacy.composition.planning.sub_runs import with_guarantees, with_sub_runs
 from service.privacy.limit import WidthLimit
-from service.privacy.mechanisms.abstract import AtomsPart, Part, Steps, TwoPointPart
+from service.privacy.mechanisms.abstract import AtomsPart, LaplacePart, Part, Steps, TwoPointPart
 from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.atom_sums import lattice_of
 from service.privacy.trade_off.combinators.advantage_sum import AdvantageSum
@@ -154,16 +160,17 @@ def beside_a_little_noise(run: Responses, steps: Steps, options: EngineOptions, 
 
 
 def listed_beside_a_little_noise(steps: Steps, options: EngineOptions, lattices: Lattices | None) -> Plan | None:
-    """Plan a run of several steps with listed losses on no common lattice; None for other runs.
+    """Plan a run of several steps with listed losses, on no lattice or out of reach of direct sums; None for others.
 
     The plan inverts the transform of the run beside a little Gaussian noise. `lattices` is a second engine, or None.
     `options` are the engine options of the request.
     """
     laws = [step.part() for step, _ in steps]
     are_listed = all(isinstance(part, AtomsPart | TwoPointPart) for part in laws)
-    if not are_listed or sum(count for _, count in steps) == 1 or share_a_lattice(laws):
+    is_run = sum(count for _, count in steps) > 1
+    if not (is_run and are_listed and any(isinstance(part, AtomsPart) for part in laws)):
         return None
-    if lattices is not None and has_many_losses(steps):
+    if share_a_lattice(laws) if lattices is None else has_many_losses(steps):
         return None
     losses = sum(part.law.heavy for part in laws if isinstance(part, AtomsPart))
     return Plan(CONTOUR, cost.listed(losses), partial(_listed_smoothed, steps, options, lattices))
@@ -190,12 +197,34 @@ def has_many_losses(steps: Steps) -> bool:
     return are_many and any(lattice_of(law) is None and not law.is_symmetric for law in laws)
 
 
-def _listed_smoothed(steps: Steps, options: EngineOptions, lattices: Lattices | None) -> TradeOffPair:
+def smoothed_where_wide(whole: TradeOffPair, steps: Steps, options: EngineOptions) -> TradeOffPair:
+    """Return the curves `whole` of a run on lattices, supplemented by contours where their enclosures are wide.
+
+    Contours serve runs of steps with listed losses and Laplace steps. They invert the transform of the run beside a
+    little Gaussian noise. `options` are the engine options of the request.
+    """
+    parts = [step.part() for step, _ in steps]
+    is_served = all(isinstance(part, AtomsPart | TwoPointPart | LaplacePart) for part in parts)
+    laplace = [part.loss for part in parts if isinstance(part, LaplacePart)]
+    if not is_served or options.long_lists or len(laplace) > MOST_LAPLACE or max(laplace, default=0) > LARGEST_LAPLACE:
+        return whole
+    tolerance = options.no_finer_than(SMOOTHED_RESPONSES).relative_tolerance
+    asked = SecondEngine(_note_of_second("discretised", CONTOUR, tolerance))
+    add = Intersected(whole.add, lambda: _smoothed_sum(steps, options), tolerance, asked)
+    return replace(whole, add=add, remove=add.reversed(), second=asked)
+
+
+def _smoothed_sum(steps: Steps, options: EngineOptions) -> AbstractTradeOff:
+    """Return the curve of a run whose losses have no density, from contours beside a little Gaussian noise."""
     from service.privacy.composition.exact_sums.smoothed_atoms import SmoothedAtoms
     from service.privacy.composition.summands.catalogue import described_run
 
     run = described_run([(part, count) for step, count in steps if (part := step.part()) is not None])
-    add = with_singular_mass(SmoothedAtoms.of(run.summands, options.accuracy), run.revealing)
+    return with_singular_mass(SmoothedAtoms.of(run.summands, options.accuracy), run.revealing)
+
+
+def _listed_smoothed(steps: Steps, options: EngineOptions, lattices: Lattices | None) -> TradeOffPair:
+    add = _smoothed_sum(steps, options)
     reason = (
         "contour: contour inversion gives the run beside a Gaussian step of negligible shift. Two such steps bound the "
         "effect of the step."
