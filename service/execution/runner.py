@@ -276,7 +276,13 @@ class ComputationRunner:
         try:
             with self._span(computation, digest, quote):
                 computed = await self._workers.compute(
-                    work, expected, quote.prepared or computation, request, digest, self._engine_version
+                    work,
+                    expected,
+                    quote.prepared or computation,
+                    request,
+                    digest,
+                    self._engine_version,
+                    ends_early=computation.ends_early,
                 )
         except QueueFull as error:
             self._metrics.count_rejection(error.reason)

@@ -35,7 +35,7 @@ Clock = Callable[[], float]
 GRACE_SECONDS: Final = 1.0
 """Seconds after the time limit at which the worker kills itself, if the service has not killed the worker."""
 DEADLINE_SHARE: Final = 0.75
-"""Share of the time limit after which no further part of a response is started. The current part needs the rest."""
+"""Share of the time limit after which no part or search of a response is begun. The current one needs the rest."""
 PR_SET_PDEATHSIG: Final = 1
 STATM: Final = Path("/proc/self/statm")
 
@@ -166,8 +166,8 @@ def execute(
     """Compute one response body, and return the result or the serialized exception.
 
     Exceptions of the computation are returned, so that only the death of the process is an error of the pool.
-    `limit_seconds` is the time limit; one second later the process kills itself. With `ends_early`, parts of the
-    response that would start after 3/4 of the time limit are left out.
+    `limit_seconds` is the time limit; one second later the process kills itself. With `ends_early`, no part
+    of the response and no search is begun after 3/4 of the time limit.
     """
     signal.setitimer(signal.ITIMER_REAL, limit_seconds + GRACE_SECONDS)  # SIGALRM ends the process
     try:

@@ -165,7 +165,8 @@ class Computation(Generic[RequestT, ResponseT]):
     chunking : Chunking or None
         Division of requests with many points into chunks of a job.
     ends_early : bool
-        Whether the response may omit parts that the time limit did not allow (`deadlines.py`).
+        Whether the response has what is known at three quarters of the time limit (`deadlines.py`): the points of a
+        sweep, or the bounds that are proved by then.
     """
 
     name: str

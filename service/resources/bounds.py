@@ -278,4 +278,5 @@ BOUNDS: Final = Computation(
     function=compute_bounds,
     quote=bounds_quote,
     ground_truth_digits=ground_truth_digits,
+    ends_early=True,
 )

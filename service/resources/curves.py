@@ -238,4 +238,5 @@ CURVES: Final = Computation(
     response_type=CurvesResponse,
     function=compute_curves,
     quote=curves_quote,
+    ends_early=True,
 )

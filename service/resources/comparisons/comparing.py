@@ -270,4 +270,5 @@ COMPARISONS: Final = Computation(
     response_type=ComparisonsResponse,
     function=compute_comparisons,
     quote=comparisons_quote,
+    ends_early=True,
 )

@@ -70,7 +70,7 @@ class Attacks(ABC):
         return _corners(self)
 
 
-@lru_cache(maxsize=32)
+@lru_cache(maxsize=256)
 def _corners(attacks: Attacks) -> Corners:
     known = attacks.tests()
     useful = (known.power > known.rate) & (known.rate > 0)
@@ -184,23 +184,28 @@ class FixedTestStep(AtomicStep):
 
     @override
     def atomic_law(self) -> AtomicLaw:
-        corners = self.attacks.corners()
-        if len(corners.rate) <= 2:  # no attack beats a guess
-            return AtomicLaw(np.zeros(1), np.zeros(0), np.zeros(1), np.zeros(1), 0.0, 0.0, is_symmetric=True)
-        inner = slice(1, -1)
-        absent, present = (
-            np.stack([_logs(first[inner], second[inner]), _logs(second[inner], first[inner])])
-            for first, second in ((corners.rate, corners.rest), (corners.power, corners.error))
-        )
-        losses = present - absent
-        best = int(np.argmax(_divergence(absent, losses, self.order)))
-        absent, present, losses = absent[:, best], present[:, best], losses[:, best]
-        return AtomicLaw(losses, losses[:-1] - losses[1:], absent, present, 4 * FUNCTION_ERROR, 4 * FUNCTION_ERROR)
+        return _law_of(self)
 
     @property
     @override
     def theorem(self) -> str:
         return "one fixed attack"
+
+
+@lru_cache(maxsize=256)  # plans and engines of a run ask for it several times
+def _law_of(step: FixedTestStep) -> AtomicLaw:
+    corners = step.attacks.corners()
+    if len(corners.rate) <= 2:  # no attack beats a guess
+        return AtomicLaw(np.zeros(1), np.zeros(0), np.zeros(1), np.zeros(1), 0.0, 0.0, is_symmetric=True)
+    inner = slice(1, -1)
+    absent, present = (
+        np.stack([_logs(first[inner], second[inner]), _logs(second[inner], first[inner])])
+        for first, second in ((corners.rate, corners.rest), (corners.power, corners.error))
+    )
+    losses = present - absent
+    best = int(np.argmax(_divergence(absent, losses, step.order)))
+    absent, present, losses = absent[:, best], present[:, best], losses[:, best]
+    return AtomicLaw(losses, losses[:-1] - losses[1:], absent, present, 4 * FUNCTION_ERROR, 4 * FUNCTION_ERROR)
 
 
 def _logs(number: FloatArray, rest: FloatArray) -> FloatArray:

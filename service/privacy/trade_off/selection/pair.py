@@ -88,9 +88,9 @@ def selected_curve(
     if trials.back is not trials.ahead:
         lines.append(_lines(trials.back, counts, None if composed is None else lambda n: composed(n).remove))
     above: list[AbstractTradeOff] = [BetweenLines.of(lines[0], lines[-1], trials.pair.add.method)]
-    if counts.fixed is None:
+    if counts.fixed is None and counts.least_slope > 0:
         above.append(ScaledTradeOff(trials.ahead.curve, counts.mean_count, counts.least_slope, counts.nothing))
-    elif composed is not None:
+    if counts.fixed is not None and composed is not None:
         above.append(dominating(composed(counts.fixed).add))
     slopes = _slopes(*lines[0])
     tests: list[AbstractTradeOff] = [attacked(ahead, back, counts, slopes) for ahead, back in trials.attacks]
