@@ -242,9 +242,17 @@ def products(kinds: Kinds) -> float:
 
 
 def values(kinds: Kinds) -> float:
-    """Return about how many values the total loss of a run has, 0 without steps, and infinitely many if out of reach.
+    """Return about how many values the total loss of a run has.
 
-    `kinds` has (law of a step, number of such steps).
+    Parameters
+    ----------
+    kinds : sequence of (AtomicLaw, int)
+        Law of the loss of a step, and number of such steps.
+
+    Returns
+    -------
+    float
+        Number of values; infinite for runs that are not in reach of direct convolution.
     """
     found = _gathered(kinds) if in_reach(kinds) else None
     if found is None:
