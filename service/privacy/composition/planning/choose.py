@@ -239,7 +239,11 @@ def _beside_large_losses(far: Kinds, others: Steps, kind: str, options: EngineOp
     """
     rest = _composition(others, kind, "auto", options)
     model = rest.cost.scaled(values(far))
-    return Plan(rest.engine, model, lambda: closed_forms.shifted_by_large_losses(rest.curves, far))
+    return Plan(rest.engine, model, partial(_shifted, rest, far))
+
+
+def _shifted(rest: Plan, far: Kinds) -> TradeOffPair:
+    return closed_forms.shifted_by_large_losses(rest.curves, far)
 
 
 def _in_closed_form(steps: Steps, options: EngineOptions) -> Plan | None:
