@@ -15,8 +15,11 @@ from service.privacy.mechanisms.discrete.discrete_laplace import DiscreteLaplace
 from service.privacy.mechanisms.discrete.fixed_shift import fixed_shifts
 from service.privacy.mechanisms.domain import DISCRETE_SCALE, WHOLE_SENSITIVITY
 from service.privacy.mechanisms.groups import GroupOfStated
+from service.privacy.mechanisms.stated_divergences import StatedDivergences
 from service.privacy.numerics.rounding import rounded
 
+MOST_POLYGONS: Final = 4
+MOST_POLYGONS_OF_DIFFERENT_ORDERS: Final = 12
 ENGINES_OF_BRACKETS: Final = ("auto", "discretised")
 """Methods that can compose a dominating pair that has neither a contour nor a law of one loss."""
 FEW_SHIFTS: Final = 3
@@ -141,12 +144,30 @@ def sides(step: AbstractStep) -> tuple[Steps, AbstractStep, str | None] | None:
 
 
 def added(steps: Steps) -> Steps:
-    """Return the run with one step in place of several equal steps whose stated bounds add up.
+    """Return the run with one step in place of several steps whose stated bounds add up, also of different steps.
 
-    The run is unchanged if no step has such bounds, or if the sum is out of their domain.
+    The run is unchanged if no steps have such bounds, or if the sum is out of their domain.
     """
-    found = [(step.added(count), step, count) for step, count in steps]
-    return merged((step, count) if together is None else (together, 1) for together, step, count in found)
+    known: list[tuple[AbstractStep, int]] = []
+    for step, count in steps:
+        together = (step, count) if (total := step.added(count)) is None else (total, 1)
+        for number, (earlier, times) in enumerate(known):
+            if times == together[1] == 1 and (total := earlier.plus(together[0])) is not None:
+                known[number] = (total, 1)
+                break
+        else:
+            known.append(together)
+    return merged(known)
+
+
+def most_polygons(steps: Steps) -> int:
+    """Return the largest number of different steps with stated bounds whose dominating pairs are composed.
+
+    Their composition is an upper bound beside the sum of the stated bounds. If the steps have bounds of the same
+    orders, this sum is nearly always smaller, so that the limit is lower.
+    """
+    orders = {step.stated_orders for step, _ in steps if isinstance(step, StatedDivergences)}
+    return MOST_POLYGONS if len(orders) <= 1 else MOST_POLYGONS_OF_DIFFERENT_ORDERS
 
 
 def sentence(steps: Steps) -> str:

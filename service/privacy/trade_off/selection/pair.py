@@ -51,7 +51,7 @@ class TrialCurves:
 
     @cached_property
     def attacks(self) -> list[tuple[Nodes, Nodes]]:
-        """Points of attained curves in both directions."""
+        """Points of the attained curves of one run, each in the add and in the remove direction."""
         found: list[tuple[Nodes, Nodes]] = []
         for each in self.runs:
             ahead = self._attained(each.add)
@@ -88,9 +88,9 @@ def selected_curve(
     if trials.back is not trials.ahead:
         lines.append(_lines(trials.back, counts, None if composed is None else lambda n: composed(n).remove))
     above: list[AbstractTradeOff] = [BetweenLines.of(lines[0], lines[-1], trials.pair.add.method)]
-    if counts.fixed is None:
+    if counts.fixed is None and counts.least_slope > 0:
         above.append(ScaledTradeOff(trials.ahead.curve, counts.mean_count, counts.least_slope, counts.nothing))
-    elif composed is not None:
+    if counts.fixed is not None and composed is not None:
         above.append(dominating(composed(counts.fixed).add))
     slopes = _slopes(*lines[0])
     tests: list[AbstractTradeOff] = [attacked(ahead, back, counts, slopes) for ahead, back in trials.attacks]
@@ -104,9 +104,11 @@ def selected_curve(
 def _lines(
     trial: TrialCurve, counts: TrialCounts, composed: Callable[[int], AbstractTradeOff] | None
 ) -> tuple[FloatArray, FloatArray]:
-    """Return epsilons, and upper bounds of delta in one direction: the smallest of those that are known.
+    """Return rising epsilons (nats), and upper bounds of delta of the best of K runs in one direction.
 
-    The best of K runs is a function of the outputs of all runs, so that delta(0) is at most E K times that of one run.
+    The bounds are the smallest of all that are known. `trial` is the curve of one run, `counts` the law of K, and
+    `composed` returns the curve of n composed runs. The best of K runs is a function of the outputs of all runs, so
+    that delta(0) is at most E K times that of one run.
     """
     epsilons, deltas = SelectionBound(trial, counts).lines()
     if counts.fixed is not None:
@@ -127,7 +129,7 @@ def attained(curve: AbstractTradeOff) -> AbstractTradeOff:
 
 
 def _slopes(epsilons: FloatArray, deltas: FloatArray) -> FloatArray:
-    """Return the log slopes for which attacks are searched: most where delta is neither tiny nor near 1."""
+    """Return the log slopes (nats) for which attacks are searched: most where delta is neither tiny nor near 1."""
     middle = np.flatnonzero((deltas - deltas[-1] > FAINT) & (deltas < PLAIN))
     first, last = (int(middle[0]), int(middle[-1])) if middle.size else (0, 0)
     chosen: list[FloatArray] = [np.linspace(0, len(epsilons) - 1, FEW), np.linspace(first, last, MANY)]

@@ -39,6 +39,8 @@ AROUND: Final = np.arange(-6.0, 7.0)
 MOST_MOVES: Final = 30
 SLACK: Final = 16 * UNIT_ROUNDOFF
 TINY: Final = 1e-300
+LARGEST_SCALE: Final = 700.0
+"""Largest logarithm of the unit of probabilities whose exponential is a double."""
 SHARES: Final = (1.0, 0.3, 0.1, 0.03, 0.01)
 """Distances of tilts for the bound of aliases, as shares of half the length over the variance."""
 
@@ -146,6 +148,8 @@ class OnesContour:
         high = math.log(ends[1]) + scale + room if ends[1] > 0 else -math.inf
         if not low <= high < math.inf:  # out of the range of doubles
             low, high = -math.inf, 0.0
+        if scale > LARGEST_SCALE:  # no bound of a test is below 1
+            return OnesNear(low, min(high, 0.0), DrawnTests.of(np.ones(1), np.zeros(1)))
         more, less = math.exp(scale + room), math.exp(scale - room)
         a, b = (float(each) for each in self.exact_shares)
         rate = (tail[1] + b * mass[1]) * more * (1 + SLACK) + TINY
