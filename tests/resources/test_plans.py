@@ -34,7 +34,7 @@ from service.resources.curves import CURVES
 from service.resources.estimates import ANSWER, INLINE_LIMIT, MOST_LOOKED_AT, UNPRICED
 from service.resources.parts import mechanism_of, options_of, threat_model_of
 from service.settings import Settings
-from tests.resources.request_space import any_request, body
+from tests.resources.request_space import LATER, any_request, body
 
 REQUESTS = 400
 CHEAP = 20_000
@@ -111,6 +111,25 @@ def test_event_loop_runs_only_listed_closed_forms(seed: int) -> None:
         assert set(methods) <= {"auto", "closed_form"}
         assert all(question["type"] != "gdp_mu" for question in written.get("questions", ()))
     assert inline > 20
+
+
+def test_plans_of_every_composition_travel_to_workers() -> None:
+    sent = 0
+    for index in range(250):
+        random = np.random.default_rng([31, index])
+        kinds = [str(kind) for kind in random.choice(list(LATER), size=random.integers(1, 5))]
+        steps = [{"type": "repeated", "mechanism": LATER[kind](random), "steps": 1 + index % 4} for kind in kinds]
+        body_sent = {
+            "mechanism": {"type": "composed", "mechanisms": steps},
+            "questions": [{"type": "epsilon", "delta": 1e-5}],
+            "threat_model": {"type": "worst_case", "neighboring_relation": "replace_one"},
+        }
+        try:
+            quote = BOUNDS.quote(BoundsRequest.model_validate_json(json.dumps(body_sent)))
+        except (ValidationError, PrivacyComputationError):
+            continue
+        sent += quote.prepared is not None and len(pickle.dumps(quote.prepared)) > 0
+    assert sent > 100
 
 
 def test_plans_of_quote_give_same_answer_in_another_process() -> None:

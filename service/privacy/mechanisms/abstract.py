@@ -414,7 +414,8 @@ class Attained:
         `step` is the only attack.
     may_come_last : bool
         Whether a single such step beside steps that attain their own pairs attains its pair, too. Its data may then be
-        chosen after all other results, for every threshold of its own.
+        chosen after all other results, for every threshold of its own. Beside exponential steps, which would come last,
+        too, it does not.
     """
 
     step: AbstractStep

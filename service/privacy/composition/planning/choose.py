@@ -135,8 +135,16 @@ def _attained_as_a_whole(
     mechanisms without such curves have no plans.
     """
     if isinstance(mechanism, Mixture):
-        parts = [_attained_as_a_whole(part, neighbours, options) for _, part in _drawn(mechanism)]
-        return None if all(part is None for part in parts) else ()
+        drawn = _drawn(mechanism)
+        found = [_attained_as_a_whole(part, neighbours, options) for _, part in drawn]
+        if all(attacks is None for attacks in found):
+            return None
+        # One attack on each component: the attacker knows which component was drawn.
+        parts = [
+            plan(part, "auto", neighbours, options) if attacks is None else attacks[0]
+            for (_, part), attacks in zip(drawn, found, strict=True)
+        ]
+        return (mixed_plan(parts, partial(_mixed_parts, drawn, parts)),)
     steps = steps_of(mechanism, neighbours)
     if is_attained_as_a_whole(steps):
         return None
@@ -239,7 +247,11 @@ def _beside_large_losses(far: Kinds, others: Steps, kind: str, options: EngineOp
     """
     rest = _composition(others, kind, "auto", options)
     model = rest.cost.scaled(values(far))
-    return Plan(rest.engine, model, lambda: closed_forms.shifted_by_large_losses(rest.curves, far))
+    return Plan(rest.engine, model, partial(_shifted, rest, far))
+
+
+def _shifted(rest: Plan, far: Kinds) -> TradeOffPair:
+    return closed_forms.shifted_by_large_losses(rest.curves, far)
 
 
 def _in_closed_form(steps: Steps, options: EngineOptions) -> Plan | None:
@@ -421,17 +433,21 @@ def _mixed(
     `neighbours` is the neighbouring relation. `priced` holds the plans of the first components, which were made for the
     cost.
     """
-    from service.privacy.trade_off.mixture.curve import mixed
-
     drawn = _drawn(mechanism)
     rest = [plan(part, method, neighbours, options) for _, part in drawn[len(priced) :]]
-    pairs = [each.curves for each in (*priced, *rest)]
+    return _mixed_parts(drawn, [*priced, *rest])
+
+
+def _mixed_parts(drawn: Sequence[tuple[Fraction, AbstractMechanism]], plans: Sequence[Plan]) -> TradeOffPair:
+    """Return the curves of a mixture of mechanisms that are `drawn` with these weights, and have these plans."""
+    from service.privacy.trade_off.mixture.curve import mixed
+
     reason = (
         "mixture: the profiles of the components mix linearly. The bound holds even if the attacker "
         "learns which component was drawn."
     )
     source = "Leemann et al. 2023, Definition 4.1 (stochastic composition), by joint convexity"
-    return mixed([share for share, _ in drawn], pairs, source, reason)
+    return mixed([share for share, _ in drawn], [each.curves for each in plans], source, reason)
 
 
 def _refusal(kind: str, method: str) -> UnsupportedCombination:

@@ -58,7 +58,8 @@ class Lines:
             return np.full_like(epsilons, self.deltas[0])
         left = right - 1
         gap = np.expm1(self.epsilons[right] - self.epsilons[left])
-        share = np.clip(np.expm1(np.minimum(epsilons - self.epsilons[left], 700.0)) / gap, 0.0, 1.0)
+        with np.errstate(over="ignore"):  # beyond the last line the share is 1
+            share = np.clip(np.expm1(np.minimum(epsilons - self.epsilons[left], 700.0)) / gap, 0.0, 1.0)
         return (1 - share) * self.deltas[left] + share * self.deltas[right]
 
 
