@@ -15,6 +15,7 @@ from service.privacy.trade_off.combinators.easiest import EasiestOf
 from service.privacy.trade_off.combinators.tighter_of import TighterOf
 from service.privacy.trade_off.pair import TradeOffPair
 from service.privacy.trade_off.selection.attacks import GUESSING, attacked
+from service.privacy.trade_off.selection.far_attacks import NEAREST, FarAttacks
 from service.privacy.trade_off.selection.given_count import deltas_given_count
 from service.privacy.trade_off.selection.nodes import Nodes
 from service.privacy.trade_off.selection.scaled import ScaledTradeOff
@@ -97,6 +98,9 @@ def selected_curve(
     if lines[0][0][-1] >= LARGEST and counts.nothing == 0:
         # Attacks on scores are not searched beyond. A score that says nothing releases the output of one run.
         tests += [attained(each.add) for each in trials.runs]
+    if max(known[-1] for known, _ in lines) >= NEAREST:
+        runs = zip(trials.runs, trials.attacks, strict=True)
+        tests += [FarAttacks(attained(each.add), counts, ahead, back) for each, (ahead, back) in runs]
     below = EasiestOf(tuple(tests)) if len(tests) > 1 else tests[0] if tests else GUESSING
     return Bracketed(below, TighterOf(above) if len(above) > 1 else above[0])
 
