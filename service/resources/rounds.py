@@ -12,7 +12,7 @@ from typing import Final, final
 
 from api_schemas.questions import QuestionSpec
 from service.privacy.errors import PrivacyComputationError
-from service.privacy.numerics.work import Work, at_most, remaining_work
+from service.privacy.numerics.work import Work, at_most, is_late, remaining_work
 from service.privacy.trade_off.pair import TradeOffPair
 from service.resources.allowance import OF_SEVERAL
 from service.resources.answers import EngineAnswer, evaluate_question, narrower
@@ -102,7 +102,7 @@ class _Rounds:
         for widest_first in WIDEST_FIRST:
             wide = sorted(self._cut_short(numbers), key=lambda at: self.found[at].widest, reverse=widest_first)
             for place, at in enumerate(wide):
-                if work.left <= 0:
+                if work.left <= 0 or is_late():
                     return
                 if not self.found[at].cut_short:
                     continue
