@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import mpmath
+import numpy as np
 import pytest
 
 from service.privacy.composition.planning.choose import pair
@@ -56,3 +57,23 @@ def test_attacks_at_unrepresentable_rates_are_attained_and_strong(
             assert strongest(phi, mu, found.lower) >= delta * (1 - 1e-9)
             known = curve.profile_at(found.lower * 0.9)
             assert delta * 0.5 <= known.lower <= strongest(phi, mu, found.lower * 0.9) * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("law", "numbers"), [("poisson", {"mean": 1e5}), ("binomial", {"count": 10**6, "probability": 0.5})]
+)
+def test_upper_bounds_are_finite_where_a_single_run_has_no_probability(law: str, numbers: dict[str, Any]) -> None:
+    """Check that the probability of exactly one run counts also below the smallest double."""
+    curve = pair(built(selected({"type": "pure_dp", "epsilon": 1000.0}, law, **numbers))).add
+    assert 1000 <= curve.epsilon(1e-5).lower <= curve.epsilon(1e-5).upper <= 1e6
+    points = curve.points(np.array([1e-300, 1e-5, 0.5]))
+    assert not np.isnan(points.power.lower).any()
+    assert (points.type_two_error.lower <= points.type_two_error.upper).all()
+
+
+@pytest.mark.parametrize("epsilon", [3.0, 30.0, 3000.0])
+def test_advantage_is_at_most_the_probability_of_any_run(epsilon: float) -> None:
+    curve = pair(built(selected({"type": "pure_dp", "epsilon": epsilon}, "binomial", count=2, probability=0.25))).add
+    advantage = curve.profile_at(0.0)
+    assert advantage.lower <= advantage.upper <= (1 - 0.75**2) * (1 + 1e-9)
+    assert epsilon < 30 or advantage.lower >= (1 - 0.75**2) * (1 - 1e-9)

@@ -127,12 +127,14 @@ class FarAttacks(AbstractTradeOff):
     @override
     def _epsilon_formula(self, delta: float) -> Enclosure:
         some = 1 - self.counts.nothing * (1 + SLACK)
-        alone = self.curve.epsilon(delta / some * (1 + SLACK)).lower if delta < some * (1 - 2 * SLACK) else 0.0
+        if delta >= some * (1 - 2 * SLACK):
+            return Enclosure(0.0, math.inf, self.evidence)
+        alone = self.curve.epsilon(delta / some * (1 + SLACK))
         logs, powers = self._tests
         above = powers > delta * (1 + SLACK)
         tests = np.log(powers[above] - delta) - logs[above]
-        found = [max(alone, 0.0), float((tests - SLACK * (1 + np.abs(tests) - logs[above])).max(initial=0.0))]
-        if self._times * self.curve.largest_log_ratio.upper > NEAREST:
+        found = [max(alone.lower, 0.0), float((tests - SLACK * (1 + np.abs(tests) - logs[above])).max(initial=0.0))]
+        if self._times * alone.upper > NEAREST:  # phi(T) - phi(0) is at most T times the probability of any run
             found += [self._epsilon_of(delta, share) for share in SHARES]
         return Enclosure(max(found), math.inf, self.evidence)
 
@@ -169,7 +171,7 @@ class FarAttacks(AbstractTradeOff):
     @property
     def _log_least(self) -> float:
         """Value of ln phi'(0), or 0 for a fixed number of runs."""
-        return 0.0 if self.counts.fixed is not None else math.log(max(self.counts.least_slope, _LEAST))
+        return 0.0 if self.counts.fixed is not None else max(self.counts.log_least_slope, math.log(_LEAST))
 
     def _log_rates(self, threshold: FloatArray) -> FloatArray:
         """Return upper bounds of ln r(c) for thresholds c (nats), in their shape."""

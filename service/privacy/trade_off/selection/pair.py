@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import final
@@ -89,8 +90,8 @@ def selected_curve(
     if trials.back is not trials.ahead:
         lines.append(_lines(trials.back, counts, None if composed is None else lambda n: composed(n).remove))
     above: list[AbstractTradeOff] = [BetweenLines.of(lines[0], lines[-1], trials.pair.add.method)]
-    if counts.fixed is None and counts.least_slope > 0:
-        above.append(ScaledTradeOff(trials.ahead.curve, counts.mean_count, counts.least_slope, counts.nothing))
+    if counts.fixed is None and counts.log_least_slope > -math.inf:
+        above.append(ScaledTradeOff(trials.ahead.curve, counts.mean_count, counts.log_least_slope, counts.nothing))
     if counts.fixed is not None and composed is not None:
         above.append(dominating(composed(counts.fixed).add))
     slopes = _slopes(*lines[0])
@@ -98,7 +99,8 @@ def selected_curve(
     if lines[0][0][-1] >= LARGEST and counts.nothing == 0:
         # Attacks on scores are not searched beyond. A score that says nothing releases the output of one run.
         tests += [attained(each.add) for each in trials.runs]
-    if max(known[-1] for known, _ in lines) >= NEAREST:
+    farthest = (counts.fixed or 0) * max(trial.profile[0][-1] for trial in (trials.ahead, trials.back))
+    if max(farthest, *(known[-1] for known, _ in lines)) >= NEAREST:
         runs = zip(trials.runs, trials.attacks, strict=True)
         tests += [FarAttacks(attained(each.add), counts, ahead, back) for each, (ahead, back) in runs]
     below = EasiestOf(tuple(tests)) if len(tests) > 1 else tests[0] if tests else GUESSING
@@ -112,9 +114,11 @@ def _lines(
 
     The bounds are the smallest of all that are known. `trial` is the curve of one run, `counts` the law of K, and
     `composed` returns the curve of n composed runs. The best of K runs is a function of the outputs of all runs, so
-    that delta(0) is at most E K times that of one run.
+    that delta(0) is at most E K times that of one run. No delta exceeds P(K >= 1), because "nothing is released" has
+    the same probability under both laws.
     """
     epsilons, deltas = SelectionBound(trial, counts).lines()
+    deltas = np.minimum(deltas, (1 - counts.nothing) * (1 + SLACK))
     if counts.fixed is not None:
         return epsilons, deltas
     deltas = np.minimum(deltas, counts.mean_count * trial.curve.profile_at(0.0).upper * (1 + SLACK))

@@ -51,6 +51,12 @@ class TrialCounts(ABC):
         return float(self.slope(np.zeros(1), np.ones(1))[0])
 
     @property
+    def log_least_slope(self) -> float:
+        """ln P(K = 1), also where this probability is below the smallest double."""
+        least = self.least_slope
+        return math.log(least) if least > 0 else -math.inf
+
+    @property
     @abstractmethod
     def nothing(self) -> float:
         """Probability P(K = 0) that there is no trial, so that nothing is released."""
@@ -232,6 +238,13 @@ class BinomialCounts(TrialCounts):
     def nothing(self) -> float:
         return 0.0 if self.probability == 1 else math.exp(self.count * math.log1p(-self.probability))
 
+    @property
+    @override
+    def log_least_slope(self) -> float:
+        if self.probability == 1:
+            return 0.0 if self.count == 1 else -math.inf
+        return math.log(self.count * self.probability) + (self.count - 1) * math.log1p(-self.probability)
+
     def _power(self, rest: FloatArray, exponent: int) -> FloatArray:
         """Return (1 - p rest)^exponent, p the probability of a trial; 1 for exponent 0, 0 for negative exponents."""
         if exponent <= 0:
@@ -284,6 +297,11 @@ class PoissonCounts(TrialCounts):
     @override
     def nothing(self) -> float:
         return math.exp(-self.mean)
+
+    @property
+    @override
+    def log_least_slope(self) -> float:
+        return math.log(self.mean) - self.mean
 
     @override
     def slope(self, z: FloatArray, rest: FloatArray) -> FloatArray:
