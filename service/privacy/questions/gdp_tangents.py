@@ -126,7 +126,7 @@ class _Search:
         if self.rough:
             first = self.sides[0]
             first.insert(np.zeros(1), rough=True)
-            if not 0 < float(first.delta[0]) < STRONGEST_ROUGHLY:
+            if float(first.delta[0]) >= STRONGEST_ROUGHLY and first.width <= NARROW_ROUGHLY:
                 return False
             self._start()
             self.rough = max(side.width for side in self.sides) <= NARROW_ROUGHLY

@@ -415,11 +415,11 @@ class LatticeRuns:
         self._last_use = next(_CLOCK)
         newest = next(reversed(self._kept.values()), None)
         self._forget_composed(KEPT_CELLS, newest)
-        if sum(runs.cells for runs in _LIVE) <= ALL_KEPT_CELLS:
+        if kept_cells() <= ALL_KEPT_CELLS:
             return
         gc.collect()  # curves of earlier requests and points refer to each other in cycles
         for runs in sorted(_LIVE, key=lambda each: each._last_use):  # noqa: SLF001 - the same class
-            others = sum(each.cells for each in _LIVE) - runs.cells
+            others = kept_cells() - runs.cells
             runs._forget_composed(ALL_KEPT_CELLS // 2 - others, newest if runs is self else None)  # noqa: SLF001
 
     def _forget_composed(self, most: int, newest: LatticeRun | None) -> None:
@@ -453,6 +453,11 @@ class LatticeRuns:
         """
         coarse = self._coarse.get(digits)
         return coarse is not None and is_spent(coarse.law_cells * coarse.step / spacing * self._work_of_a_cell)
+
+
+def kept_cells() -> int:
+    """Return the number of cells of the cached lattices and composed laws of all runs of the process."""
+    return sum(runs.cells for runs in _LIVE)
 
 
 def coarse_tilt_grid(runs: LatticeRuns, digits: float, *, reflected: bool) -> TiltGrid | None:

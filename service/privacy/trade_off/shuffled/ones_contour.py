@@ -159,7 +159,9 @@ class OnesContour:
     def maximum(self) -> OnesNear:
         """Return tests around the J with the largest G(J), and bounds of ln G there."""
         start = float(self.start)
-        mass, tail, scale = self._values(start + AROUND)
+        # Masses at these distances differ by at most e^600 from those of the tilted law.
+        around = AROUND[np.abs(AROUND) * self.tilt <= 600.0]
+        mass, tail, scale = self._values(start + around)
         for _ in range(MOST_MOVES):
             low = self.first * mass[0] * (1 - SLACK) - self.excess * tail[1] * (1 + SLACK)
             high = self.first * mass[1] * (1 + SLACK) - self.excess * tail[0] * (1 - SLACK)
@@ -168,8 +170,8 @@ class OnesContour:
             if len(left) and len(right):
                 most = float(high[left[-1] + 1 : best + 1 + right[0]].max())
                 return self._found((float(low[best]), most), scale, mass, tail)
-            start += AROUND[0] + 1 if not len(left) else AROUND[-1] - 1
-            mass, tail, scale = self._values(start + AROUND)
+            start += around[0] + 1 if not len(left) else around[-1] - 1
+            mass, tail, scale = self._values(start + around)
         return self._found((0.0, math.inf), scale, mass, tail)
 
     def _found(self, ends: tuple[float, float], scale: float, mass: Ends, tail: Ends) -> OnesNear:
@@ -178,7 +180,7 @@ class OnesContour:
         high = math.log(ends[1]) + scale + room if ends[1] > 0 else -math.inf
         if not low <= high < math.inf:  # out of the range of doubles
             low, high = -math.inf, 0.0
-        more, less = math.exp(scale + room), math.exp(scale - room)
+        more, less = math.exp(min(scale + room, 700.0)), math.exp(min(scale - room, 0.0))
         a, b = self.shares
         rate = (tail[1] + b * mass[1]) * more * (1 + SLACK) + TINY
         power = (tail[0] + a * mass[0]) * less * (1 - SLACK)
