@@ -180,10 +180,11 @@ class OnesContour:
         high = math.log(ends[1]) + scale + room if ends[1] > 0 else -math.inf
         if not low <= high < math.inf:  # out of the range of doubles
             low, high = -math.inf, 0.0
-        more, less = math.exp(min(scale + room, 700.0)), math.exp(min(scale - room, 0.0))
+        more, less = (math.exp(scale + side) if scale < 700 else math.nan for side in (room, -room))
         a, b = self.shares
         rate = (tail[1] + b * mass[1]) * more * (1 + SLACK) + TINY
         power = (tail[0] + a * mass[0]) * less * (1 - SLACK)
+        rate, power = np.nan_to_num(rate, nan=1.0, posinf=1.0), np.nan_to_num(power, nan=0.0)
         return OnesNear(low, min(high, 0.0), DrawnTests.of(rate, power))
 
     def _values(self, numbers: FloatArray) -> tuple[Ends, Ends, float]:
