@@ -78,7 +78,10 @@ _MODULES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Return the object with this name, whose module is imported on first use."""
+    """Return the object with this name, whose module is imported on first use.
+
+    Raise AttributeError for an unknown name.
+    """
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     found = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)

@@ -35,7 +35,7 @@ ResponseT = TypeVar("ResponseT", bound="Response")
 
 
 class Options(TypedDict, total=False):
-    """Optional members of a request for bounds. Absent members have their defaults.
+    """Optional members of a request for bounds. Absent members have the defaults of the service.
 
     `order` belongs to the method edgeworth, `digits` to ground_truth, and the last three members to monte_carlo.
     """
@@ -60,24 +60,30 @@ class Asking(ABC):
 
     @abstractmethod
     def send(self, path: str, body: bytes, media_type: str = JSON) -> bytes:
-        """Send a request body to the path and return the response body in a media type. Raise PrivacyBoundsError."""
+        """Send a JSON request body to `path`, and return the response body in a media type.
+
+        Raise Refused for an invalid request, and another PrivacyBoundsError without a usable answer.
+        """
 
     @final
     @asks
     def epsilon(self, run: Run, delta: float, **options: Unpack[Options]) -> Call[Number]:
-        """Compute the smallest epsilon at this delta, in nats."""
+        """Compute the smallest epsilon (nats) with (epsilon, delta)-DP of `run` at this `delta` in [0, 1].
+
+        The value is infinite if no finite epsilon is proved.
+        """
         return _number(run, {"type": "epsilon", "delta": delta}, options)
 
     @final
     @asks
     def delta(self, run: Run, epsilon: float, **options: Unpack[Options]) -> Call[Number]:
-        """Compute the smallest delta (a probability) at this epsilon in nats."""
+        """Compute the smallest delta (a probability) with (epsilon, delta)-DP of `run` at this `epsilon` in nats."""
         return _number(run, {"type": "delta", "epsilon": epsilon}, options)
 
     @final
     @asks
     def advantage(self, run: Run, **options: Unpack[Options]) -> Call[Number]:
-        """Compute the largest difference between true and false positive rate of a membership inference attack."""
+        """Compute the largest difference of true and false positive rate of a membership attack, a number in [0, 1]."""
         return _number(run, {"type": "advantage"}, options)
 
     @final
@@ -89,7 +95,10 @@ class Asking(ABC):
     @final
     @asks
     def gdp_mu(self, run: Run, **options: Unpack[Options]) -> Call[Number]:
-        """Compute the smallest mu of Gaussian differential privacy, where both error rates are at least 1e-9."""
+        """Compute the smallest mu (a number without unit) for which the run is mu-GDP (Gaussian differential privacy).
+
+        The curve of mu-GDP has to lie below that of the run only where both error rates are at least 1e-9.
+        """
         return _number(run, {"type": "gdp_mu"}, options)
 
     @final
@@ -105,7 +114,7 @@ class Asking(ABC):
         """Compute the largest probability that an attacker reconstructs a record.
 
         `baseline_success` is the probability of success without access to the run. `candidates` is the number of
-        equally likely records, in place of this probability.
+        equally likely records, in place of this probability; give one of both.
         """
         sent = {"baseline_success": baseline_success, "candidates": candidates}
         given = {name: value for name, value in sent.items() if value is not None}
@@ -119,7 +128,7 @@ class Asking(ABC):
         """Compute the largest true positive rate (power) of an attack at each false positive rate.
 
         The rates are any iterable or array. `direction` is "add" (the null hypothesis is the data without the record)
-        or "remove".
+        "remove", or "both" (the worse of both directions at each rate).
         """
         question = {"type": "trade_off", "false_positive_rates": false_positive_rates, "direction": direction}
         path, request, notes = _about(run, "/v1/bounds", {"questions": [question], **options})
@@ -128,7 +137,7 @@ class Asking(ABC):
     @final
     @asks
     def bounds(self, run: Run, questions: Object | Iterable[Object], **options: Unpack[Options]) -> Call[Bounds]:
-        """Answer up to 256 questions about one run."""
+        """Answer up to 256 questions about one run, and return the answers with both bounds in their order."""
         path, request, notes = _about(run, "/v1/bounds", {"questions": _listed(questions), **options})
         return Call(path, request, _read_bounds, notes=notes)
 
@@ -166,9 +175,10 @@ class Asking(ABC):
     ) -> Call[Calibration]:
         """Find the least private value of one number of the run at which every target is met.
 
-        The response also has the `witness`, a neighbouring value at which a target fails. A target is an object
-        `{"question": ..., "at_most": ...}` or one with `at_least`. `free` is a JSON pointer to a number of the request.
-        If the run is a state of another library, the pointer refers to the imported mechanism.
+        The response also has the `witness`, a neighbouring value at which a target fails, or None with the reason in
+        `no_witness`. A target is an object `{"question": ..., "at_most": ...}` or one with `at_least`. `free` is a JSON
+        pointer to a number of the request. If the run is a state of another library, the pointer refers to the imported
+        mechanism.
         """
         from privacy_bounds.reports import Calibration
 
@@ -182,7 +192,7 @@ class Asking(ABC):
     ) -> Call[RunComparison]:
         """Compare named runs: the best run for each question, and the run whose curve is harder to attack.
 
-        The function `table` converts the response to columns.
+        The direction of the curves is a member of the request. The function `table` converts the response to columns.
         """
         from privacy_bounds.reports import RunComparison
 
@@ -204,7 +214,7 @@ class Asking(ABC):
         combine: str = "product",
         **more: Any,
     ) -> Call[Sweep]:
-        """Answer the same questions about many runs.
+        """Answer the same `questions` about many runs, which differ in one or more numbers of `run`.
 
         `vary` maps JSON pointers (numbers of the request) to a list of numbers, or to an object with `from`, `to`,
         `count` and `spacing`. `combine` is "product" (every combination) or "zip" (element by element).
@@ -222,7 +232,8 @@ class Asking(ABC):
     def assess(self, run: Run, context: Object, policy: Object | None = None, **more: Any) -> Call[Assessment]:
         """Evaluate the standard questions about a run, and decide whether the run meets a policy.
 
-        `context` describes the release and the data; `policy` has limits on the answers, or is None.
+        `context` describes the release and the data; `policy` has limits on the answers. Without it (None) the response
+        has no decision.
         """
         from privacy_bounds.reports import Assessment
 
@@ -237,7 +248,8 @@ class Asking(ABC):
         """Return an assessment as text in the media type `form`.
 
         Media types: `text/markdown` (model card), `text/plain`, `application/vnd.mlflow.run+json`,
-        `application/vnd.cyclonedx+json`, `application/ld+json` and `application/yaml`.
+        `application/vnd.cyclonedx+json`, `application/ld+json` and `application/yaml`. Raise InvalidArgument for a
+        media type that is not a text, and Refused for an unknown one.
         """
         if "/" not in form:
             raise InvalidArgument(f"form: a media type such as text/markdown, not {form!r}")
@@ -249,7 +261,8 @@ class Asking(ABC):
     def check(self, run: Run, claims: Object | Iterable[Object], **more: Any) -> Call[CheckedClaims]:
         """Check claimed numbers, and return a verdict on each.
 
-        A claim is an object `{"question": ..., "value": ...}`.
+        A claim is an object `{"question": ..., "value": ...}`. The verdict is `unsafe`, `loose`, `consistent` or
+        `undecided`.
         """
         from privacy_bounds.reports import CheckedClaims
 
@@ -261,7 +274,11 @@ class Asking(ABC):
     def certify(
         self, run: Run, question: Object, value: float | None = None, **more: Any
     ) -> Call[CertificatesResponse]:
-        """Prove one number with the independent checker: `value`, or the safe number of `bounds`."""
+        """Prove one number of `run` with the independent checker, and return its verdict.
+
+        The verdict is proved, refuted or not decided. The number is `value`, or without one the safe number of `bounds`
+        for `question`.
+        """
         from api_schemas.certificates import CertificatesResponse
 
         given = {} if value is None else {"value": "Infinity" if value == math.inf else value}
@@ -271,7 +288,11 @@ class Asking(ABC):
     @final
     @asks
     def read(self, state: Run, format: str = "detect") -> Call[ImportsResponse]:  # noqa: A002 - the name on the wire
-        """Return the mechanism that the state of another library describes. `format` names the library."""
+        """Return the mechanism that the state of another library describes.
+
+        `format` names the library; `detect` recognises the state. Raise Refused for a state that no reader or more than
+        one recognises.
+        """
         from api_schemas.imports import ImportsResponse
 
         request = {"format": format, "content": foreign_state(state)}

@@ -54,7 +54,8 @@ class AsyncClient:
     """Client with coroutines (asyncio). The arguments are those of `Client`.
 
     Connections are kept and reused; `aclose` or an `async with` block closes them. The method `plot` of answers waits,
-    since it sends its request by a `Client`. `AsyncClient(Local())` computes in threads of this process.
+    since it sends its request by a `Client`. `AsyncClient(Local())` computes in threads of this process, and has no
+    jobs: their methods raise InvalidArgument.
     """
 
     def __init__(self, url: str | Asking, **settings: Any) -> None:
@@ -75,7 +76,10 @@ class AsyncClient:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Close the connections. A later request opens new ones."""
+        """Close the connections. A later request opens new ones.
+
+        Connections of an event loop that has ended are dropped.
+        """
         opened, self._opened = self._opened, None
         if opened is not None and self._loop is asyncio.get_running_loop():
             await opened.aclose()
@@ -103,7 +107,7 @@ class AsyncClient:
     ask = deprecated("Use `post`: `ask` is its former name.")(post)
 
     async def send(self, path: str, body: bytes, media_type: str = JSON) -> bytes:
-        """Send a request and return the response body in a media type. Raise PrivacyBoundsError."""
+        """Send a JSON body to `path` and return the response body in a media type. Raise PrivacyBoundsError."""
         if isinstance(self.blocking, Client):
             return await self.fetch("POST", path, body, {"Content-Type": JSON}, media_type)
         return await asyncio.to_thread(self.blocking.send, path, body, media_type)
@@ -112,7 +116,7 @@ class AsyncClient:
         """Submit a request as a job. `resource` is the path of the resource below /v1/, for example "sweeps".
 
         Jobs suit sweeps of up to a million points, and requests that exceed the time limit of the service. A repeated
-        `key` returns the existing job.
+        `key` returns the existing job, and is refused with another request.
         """
         from api_schemas.jobs import JobResponse
 
@@ -121,7 +125,10 @@ class AsyncClient:
         return AsyncJob(self, read_response(JobResponse, await self.fetch("POST", "/v1/jobs", body, headers)).id)
 
     def job(self, name: str) -> AsyncJob:
-        """Return a job by its id."""
+        """Return the job with the id `name`, without a request to the service.
+
+        An unknown id raises Refused when the job is used.
+        """
         return AsyncJob(self, name)
 
     async def jobs(self) -> AsyncIterator[JobResponse]:
@@ -136,7 +143,10 @@ class AsyncClient:
             path = None if page.next is None else jobs_path(page.next)
 
     async def estimate(self, resource: str, request: Mapping[str, Any]) -> EstimatesResponse:
-        """Estimate the cost of a request (units of about 1 us of CPU time), and where the service would compute it."""
+        """Return the estimated cost of a request in units of about 1 us of CPU time, and where it would be computed.
+
+        `resource` is the path of the resource below /v1/.
+        """
         from api_schemas.jobs import EstimatesResponse
 
         return await self.post(
@@ -161,7 +171,8 @@ class AsyncClient:
     ) -> bytes:
         """Send a request and return the whole body of the answer. Raise PrivacyBoundsError.
 
-        Requests that the service refuses for lack of capacity are repeated.
+        `method` and `path` are those of HTTP. Requests that the service refuses for lack of capacity are repeated for
+        at most `retry_seconds`.
         """
         from privacy_bounds.http import Repetition, is_busy
 
@@ -205,7 +216,10 @@ class AsyncClient:
         headers: Mapping[str, str] | None = None,
         media_type: str = JSON,
     ) -> AsyncGenerator[httpx2.Response]:
-        """Send a request once and yield the open response. Raise PrivacyBoundsError."""
+        """Send a request once and yield the open response. Raise PrivacyBoundsError.
+
+        The body of an unsuccessful response is read, and its error raised.
+        """
         from privacy_bounds.http import check_head, translated_errors
 
         address = self._service.address

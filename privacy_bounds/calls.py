@@ -30,7 +30,10 @@ NOT_ACCEPTABLE: Final = "/problems/not-acceptable"
 @final
 @dataclass(frozen=True, slots=True)
 class Call(Generic[T]):
-    """Request to a resource, and the function that turns the response body into an answer."""
+    """Request to a resource, and the function that turns the response body into an answer.
+
+    `media_type` is the requested form of the answer, and `notes` say how the run was read.
+    """
 
     path: str
     request: Mapping[str, Any]
@@ -39,7 +42,7 @@ class Call(Generic[T]):
     notes: Notes = ()
 
     def body(self) -> bytes:
-        """Return the request body as JSON. Raise InvalidArgument."""
+        """Return the request body as JSON. Raise InvalidArgument for values that JSON cannot represent."""
         return encode(self.request)
 
     def name_argument(self, refusal: Refused) -> Refused:
@@ -82,7 +85,7 @@ def asks(build: Callable[Concatenate[Asking, P], Call[T]]) -> Callable[Concatena
 
 
 def read_response(response_type: type[ResponseT], body: bytes) -> ResponseT:
-    """Return a response body as a model of the contract. Raise InvalidAnswer."""
+    """Return a response body as a model of the contract. Raise InvalidAnswer if the body has another form."""
     try:
         return response_type.model_validate_json(body)
     except ValidationError as error:
@@ -95,7 +98,10 @@ def read_response(response_type: type[ResponseT], body: bytes) -> ResponseT:
 
 
 def encode(request: Mapping[str, Any]) -> bytes:
-    """Encode a request as JSON. Raise InvalidArgument."""
+    """Encode a request as JSON. Raise InvalidArgument for values that JSON cannot represent.
+
+    Arrays and numbers of NumPy, models of the contract and other iterables can be represented.
+    """
     try:
         return json.dumps(request, default=_to_json).encode()
     except (TypeError, ValueError, RecursionError, OverflowError) as error:

@@ -79,7 +79,7 @@ class Client(Asking):
         """Submit a request as a job. `resource` is the path of the resource below /v1/, for example "sweeps".
 
         Jobs suit sweeps of up to a million points, and requests that exceed the time limit of the service. A repeated
-        `key` returns the existing job.
+        `key` returns the existing job, and is refused with another request.
         """
         from api_schemas.jobs import JobResponse
 
@@ -88,7 +88,10 @@ class Client(Asking):
         return Job(self, read_response(JobResponse, self.fetch("POST", "/v1/jobs", body, headers)).id)
 
     def job(self, name: str) -> Job:
-        """Return a job by its id."""
+        """Return the job with the id `name`, without a request to the service.
+
+        An unknown id raises Refused when the job is used.
+        """
         return Job(self, name)
 
     def jobs(self) -> Iterator[JobResponse]:
@@ -102,7 +105,10 @@ class Client(Asking):
             path = None if page.next is None else jobs_path(page.next)
 
     def estimate(self, resource: str, request: Mapping[str, Any]) -> EstimatesResponse:
-        """Estimate the cost of a request (units of about 1 us of CPU time), and where the service would compute it."""
+        """Estimate the cost of a request (units of about 1 us of CPU time), and where the service would compute it.
+
+        `resource` is the path of the resource below /v1/.
+        """
         from api_schemas.jobs import EstimatesResponse
 
         return self.post("/v1/estimates", {"resource": resource_name(resource), "request": request}, EstimatesResponse)
@@ -124,7 +130,7 @@ class Client(Asking):
     ) -> bytes:
         """Send a request and return the whole body of the answer. Raise PrivacyBoundsError.
 
-        Requests that the service refuses for lack of capacity are repeated.
+        Requests that the service refuses for lack of capacity are repeated for at most `retry_seconds`.
         """
         from privacy_bounds.http import Repetition, is_busy
 
@@ -168,7 +174,10 @@ class Client(Asking):
         headers: Mapping[str, str] | None = None,
         media_type: str = JSON,
     ) -> Generator[httpx2.Response]:
-        """Send a request once and yield the open response. Raise PrivacyBoundsError."""
+        """Send a request once and yield the open response. Raise PrivacyBoundsError.
+
+        The body of an unsuccessful response is read, and its error raised.
+        """
         from privacy_bounds.http import check_head, translated_errors
 
         address = self.address

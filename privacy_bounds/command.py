@@ -24,7 +24,8 @@ KEY_VARIABLE = "PRIVACY_BOUNDS_API_KEY"
 def run_jobs(action: str, subject: str | None, url: str, key: str | None) -> int:
     """Run one action on a job of a service at `url`. Results go to standard output, progress to standard error.
 
-    Return 0, 1 if the job did not succeed, or 2 after a problem was reported.
+    `subject` is the id of a job, or the file of a request for the action `submit`; None lists all jobs. Return 0, 1 if
+    a job that was waited for did not succeed, or 2 after a problem was reported.
     """
     from stamina.instrumentation import set_on_retry_hooks
 

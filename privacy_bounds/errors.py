@@ -46,12 +46,12 @@ class Refused(PrivacyBoundsError):
 
     @property
     def pointer(self) -> str:
-        """JSON pointer to the first invalid member. "": the whole request is invalid, or no member."""
+        """JSON pointer to the first invalid member; "" if the whole request is invalid, or if no member is named."""
         return self.problem.errors[0].pointer if self.problem.errors else ""
 
     @property
     def remedy(self) -> str:
-        """Rule or remedy for the first invalid member."""
+        """Rule or remedy for the first invalid member, or the detail of the problem if no member is named."""
         return self.problem.errors[0].detail if self.problem.errors else self.problem.detail
 
 

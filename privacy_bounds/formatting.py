@@ -32,7 +32,7 @@ LINES: Final = 15
 def rounded(value: float, digits: int, rounding: str) -> str:
     """Return a number with at most `digits` significant digits, rounded in the direction `rounding`.
 
-    The directions are those of the module `decimal`.
+    The directions are those of the module `decimal`. Infinite values are `Infinity` and `-inf`.
     """
     if not math.isfinite(value):
         return "Infinity" if value > 0 else str(value)
@@ -45,7 +45,8 @@ def rounded(value: float, digits: int, rounding: str) -> str:
 def formatted(value: float, spec: str, rounding: str) -> str:
     """Return a number in the format specification `spec` of Python, rounded in the direction `rounding`.
 
-    Without a precision the type `e`, `f`, `g` or `%` has six digits, as for a float.
+    A specification without precision and type, or that is none for floats, is applied without this rounding. Without a
+    precision the type `e`, `f`, `g` or `%` has six digits, as for a float.
     """
     parts = FORMAT.fullmatch(spec)
     if parts is None or not math.isfinite(value) or not (parts["precision"] or parts["type"]):
@@ -57,7 +58,8 @@ def formatted(value: float, spec: str, rounding: str) -> str:
 def question_direction(question: Any, reads: str = "power") -> str:
     """Return the direction of rounding that keeps an answer to a question on the safe side.
 
-    `reads` is the quantity of a trade-off point.
+    It is downwards for type II errors, deletion capacities, unlearning guarantees and predictive values with
+    `at_least`, else upwards. `reads` is the quantity of a trade-off point.
     """
     if question.type == "trade_off":
         return DOWN if reads == "type_two_error" else UP
@@ -80,7 +82,10 @@ def bounds_text(lower: float | None, upper: float | None) -> str:
 
 
 def answer_line(answer: Answer) -> str:
-    """Return an answer in one line of at most 100 characters. Numbers below 1e-290 are powers of ten."""
+    """Return an answer in one line. Of a trade-off curve only the first and last of its points are shown.
+
+    Numbers whose logarithms the answer has (below 1e-290) are written as powers of ten.
+    """
     relaxed = ", conditional" if answer.conditional else ""
     if answer.type == "trade_off":
         return f"{_power_text(answer.points)} ({answer.evidence}{relaxed})"

@@ -53,7 +53,10 @@ class Address:
         return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
     def url_of(self, path: str) -> str:
-        """Return the URL of a path of the service. Raise InvalidArgument if the path may lead to another host."""
+        """Return the URL of a path of the service.
+
+        Raise InvalidArgument for a path that does not start with `/` or has spaces, and so may lead to another host.
+        """
         if not path.startswith("/") or any(ord(each) <= ord(" ") for each in path):
             raise InvalidArgument(f"A path of the service starts with / and has no spaces: {path[:LONGEST_SHOWN]!r}.")
         return self.url + path
@@ -68,7 +71,10 @@ class Address:
 
 
 def with_credentials(headers: Mapping[str, str] | None, api_key: str | None) -> dict[str, str]:
-    """Return headers with an API key or a token. Raise InvalidArgument."""
+    """Return headers with an API key or a token, or without `api_key` the headers alone.
+
+    Raise InvalidArgument for a key that is empty or has spaces or accents, and for a second header `Authorization`.
+    """
     sent = dict(headers or {})
     if api_key is None:
         return sent
@@ -80,7 +86,10 @@ def with_credentials(headers: Mapping[str, str] | None, api_key: str | None) -> 
 
 
 def check_address(url: str, headers: Mapping[str, str] | None, timeout: float, retry_seconds: float) -> None:
-    """Check the arguments of a client. Raise InvalidArgument."""
+    """Raise InvalidArgument unless the arguments of a client are valid.
+
+    The address needs http:// or https:// and a host, `timeout` is above 0, and `retry_seconds` at least 0.
+    """
     if not _is_address(url):
         raise InvalidArgument("url: the address of a service starts with http:// or https://, and has a host.")
     for name, value in (headers or {}).items():
@@ -118,8 +127,9 @@ def translated_errors(address: Address) -> Generator[None]:
 
 
 def check_head(response: httpx2.Response, address: Address, media_type: str) -> None:
-    """Check the status and the headers of a response without a problem. Raise InvalidAnswer.
+    """Check the status and the headers of a response without a problem.
 
+    Raise InvalidAnswer for a redirect, an unknown compression, or another media type of a successful response.
     `media_type` is the requested media type, which a response without a media type is assumed to have.
     """
     name, status = address.name, response.status_code
@@ -163,7 +173,10 @@ class Body:
         self._pieces.append(piece)
 
     def complete(self) -> bytes:
-        """Return the whole body of a successful response. Raise the error of an unsuccessful response."""
+        """Return the whole body of a successful response. Raise the error of an unsuccessful response.
+
+        Errors of unsuccessful responses are Refused, Unreachable or InvalidAnswer.
+        """
         body = b"".join(self._pieces)
         if self._response.is_error:
             raise error_of(body, self._response, self._address)
@@ -177,7 +190,11 @@ class Body:
 
 
 def error_of(body: bytes, response: httpx2.Response, address: Address) -> PrivacyBoundsError:
-    """Return the error that an unsuccessful HTTP response describes."""
+    """Return the error that an unsuccessful HTTP response describes.
+
+    It is Refused for a problem of the service, Unreachable for a status of a proxy or of lacking capacity without a
+    problem, else InvalidAnswer.
+    """
     status = response.status_code
     retry_after = _retry_after(response.headers.get("Retry-After")) if status in BUSY else None
     problem = _problem_of(body)
@@ -189,7 +206,10 @@ def error_of(body: bytes, response: httpx2.Response, address: Address) -> Privac
 
 
 def _problem_of(body: bytes) -> Problem | None:
-    """Return the problem in a body, or None. A problem of an unknown type is an HTTP error."""
+    """Return the problem in a body, or None if there is none.
+
+    A problem of an unknown type becomes one of the type `/problems/http-error`.
+    """
     from api_schemas.problems import Problem
 
     try:
@@ -230,7 +250,9 @@ class Repetition:
     def wait_of(self, error: Exception) -> bool | float:
         """Return the seconds to wait before the next attempt, or False if no attempt should follow.
 
-        The server names the time in `Retry-After`. Otherwise the time doubles with each attempt.
+        The server names the time in `Retry-After`. Otherwise the time begins at 0.1 s and doubles with each attempt. Up
+        to a quarter is added at random. The result is False for errors other than the status 429 or 503, and if the
+        time of all attempts would be exceeded.
         """
         if not is_busy(error):
             return False
@@ -249,5 +271,5 @@ def is_busy(error: Exception) -> bool:
 
 
 def _shown(text: str) -> str:
-    """Return the beginning of a server's text in one line of printable characters, for an error message."""
+    """Return the first 200 characters of a server's text, in one line of printable ones, for an error message."""
     return "".join(each if each.isprintable() else "?" for each in text[:LONGEST_SHOWN]).rstrip(". ")

@@ -40,9 +40,10 @@ class Absence:
         self._since = None
 
     def pause_after(self, error: PrivacyBoundsError) -> float:
-        """Return the seconds before the next attempt.
+        """Return the seconds to wait before the next attempt after the error `error`.
 
-        Raise the error if it is permanent, or if the service has been absent for too long.
+        The error is raised if it is permanent, or if the service has been absent for the limit of seconds. Errors for
+        which the service does not answer, or answers with 429, 502, 503 or 504, are not permanent.
         """
         status = error.problem.status if isinstance(error, Refused) else getattr(error, "status", None)
         lasting = isinstance(error, InvalidAnswer) or not (isinstance(error, Unreachable) or status in AWAY)
@@ -61,7 +62,7 @@ class LineReader:
         self._begin = b""
 
     def feed(self, piece: bytes) -> list[bytes]:
-        """Return the lines that a piece of the stream completes. Raise InvalidAnswer for a line that is too long."""
+        """Return the lines that a piece of the stream completes. Raise InvalidAnswer for a line of more than 64 MB."""
         *lines, self._begin = (self._begin + piece).split(b"\n")
         if len(self._begin) > LONGEST_LINE:
             raise InvalidAnswer("The answer is not from this service: one of its lines does not end.")
@@ -70,7 +71,10 @@ class LineReader:
 
 @final
 class RowReader:
-    """Reader of the results of a job, which may be reopened behind the last complete row."""
+    """Reader of the results of a job, which may be reopened behind the last complete row.
+
+    `start` is the point of the next row.
+    """
 
     def __init__(self, start: int) -> None:
         self.start = start
@@ -82,7 +86,7 @@ class RowReader:
         return job_path(name, f"/results?start={self.start}")
 
     def rows(self, piece: bytes) -> Iterator[dict[str, Any]]:
-        """Yield the rows of results that a piece of the response completes. Raise InvalidAnswer."""
+        """Yield the rows of results that a piece of the response completes. Raise InvalidAnswer for another line."""
         for line in self._lines.feed(piece):
             try:
                 row: dict[str, Any] = json.loads(line)
@@ -102,7 +106,10 @@ class EventReader:
         self._lines = LineReader()
 
     def headers(self) -> dict[str, str]:
-        """Return the HTTP headers with which the stream continues after the last received event."""
+        """Return the HTTP headers with which the stream continues after the last received event.
+
+        They are empty before the first event.
+        """
         self._lines = LineReader()
         return {"Last-Event-ID": str(self._last - 1)} if self._last else {}
 
@@ -118,7 +125,7 @@ class EventReader:
 
 
 def job_path(name: str, below: str = "") -> str:
-    """Return the path of a job, or of a resource below the job."""
+    """Return the path of the job `name`, followed by the text `below`, such as "/results"."""
     return f"/v1/jobs/{quote(name, safe='')}{below}"
 
 
@@ -137,9 +144,10 @@ def has_ended(job: JobResponse) -> bool:
 
 
 def single_response(job: JobResponse, row: dict[str, Any] | None) -> dict[str, Any]:
-    """Return the response of a job of a single request from its only row. Raise PrivacyBoundsError.
+    """Return the response of a job of a single request from its only row. Raise Refused with the problem of the job.
 
-    `row` is None for a job without results.
+    `row` is None for a job without results. Raise another PrivacyBoundsError for a job that was cancelled or has
+    several points.
     """
     from api_schemas.problems import Problem
 

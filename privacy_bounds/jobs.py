@@ -93,7 +93,7 @@ class AsyncHttpClient(Protocol):
 
 @final
 class Job:
-    """Job of a service, by its id. Every method raises PrivacyBoundsError.
+    """Job of a service, by its id. Every method raises PrivacyBoundsError, for an unknown id Refused.
 
     Methods that wait for the job endure a service that is absent for `retry_seconds` of the client.
     """
@@ -110,7 +110,7 @@ class Job:
         return read_job(self._client.fetch("GET", job_path(self.id)))
 
     def cancel(self) -> JobResponse:
-        """Cancel the job. Results that were already computed stay available."""
+        """Cancel the job. A job that has ended does not change. Results that were already computed stay available."""
         return read_job(self._client.fetch("DELETE", job_path(self.id)))
 
     def events(self) -> Iterator[JobResponse]:
@@ -132,7 +132,10 @@ class Job:
                 time.sleep(absence.pause_after(error))
 
     def wait(self, seconds: float | None = None) -> JobResponse:
-        """Return the job when it has ended, or after `seconds`. The service may be absent in the meantime."""
+        """Return the state of the job when it has ended, or after `seconds` (None: no limit).
+
+        After `seconds` the job may still be active. The service may be absent in the meantime.
+        """
         until = None if seconds is None else time.monotonic() + seconds
         absence = Absence(self._client.retry_seconds)
         while True:
@@ -149,8 +152,8 @@ class Job:
     def rows(self, start: int = 0) -> Generator[dict[str, Any]]:
         """Yield the results of all points from `start` on, as they arrive. Lost connections are reopened.
 
-        A result is an object with its `point`, and with `numbers` and `answers` of a sweep, a `response`, or a
-        `problem`.
+        Points that a cancelled job has not computed are missing. A result is an object with its `point`, and with
+        `numbers` and `answers` of a sweep, a `response`, or a `problem`.
         """
         reading, absence = RowReader(start), Absence(self._client.retry_seconds)
         while True:
@@ -191,7 +194,7 @@ class AsyncJob:
         return read_job(await self._client.fetch("GET", job_path(self.id)))
 
     async def cancel(self) -> JobResponse:
-        """Cancel the job. Results that were already computed stay available."""
+        """Cancel the job. A job that has ended does not change. Results that were already computed stay available."""
         return read_job(await self._client.fetch("DELETE", job_path(self.id)))
 
     async def events(self) -> AsyncIterator[JobResponse]:
@@ -213,7 +216,10 @@ class AsyncJob:
                 await asyncio.sleep(absence.pause_after(error))
 
     async def wait(self, seconds: float | None = None) -> JobResponse:
-        """Return the job when it has ended, or after `seconds`. The service may be absent in the meantime."""
+        """Return the state of the job when it has ended, or after `seconds` (None: no limit).
+
+        After `seconds` the job may still be active. The service may be absent in the meantime.
+        """
         until = None if seconds is None else time.monotonic() + seconds
         absence = Absence(self._client.retry_seconds)
         while True:
@@ -228,7 +234,11 @@ class AsyncJob:
             await asyncio.sleep(pause)
 
     async def rows(self, start: int = 0) -> AsyncGenerator[dict[str, Any], None]:
-        """Yield the results of all points from `start` on, as they arrive. Lost connections are reopened."""
+        """Yield the results of all points from `start` on, as they arrive. Lost connections are reopened.
+
+        A result is an object with its `point`, and with `numbers` and `answers` of a sweep, a `response`, or a
+        `problem`.
+        """
         reading, absence = RowReader(start), Absence(self._client.retry_seconds)
         while True:
             try:

@@ -41,7 +41,8 @@ class Picture:
 class Origin:
     """Request behind an answer: the client, the path and the body, and notes on how the run was read.
 
-    Answers to the same question are equal whoever computed them, so that any two origins are equal.
+    `asking` is None for an answer that another process made. Answers to the same question are equal whoever computed
+    them, so that any two origins are equal.
     """
 
     asking: Asking | None = field(default=None, compare=False, repr=False)
@@ -59,7 +60,7 @@ class Origin:
     def plot(self) -> Any:
         """Return the picture of the answer: a chart of Altair, or a `Picture` without Altair. This may send a request.
 
-        Raise PrivacyBoundsError.
+        Raise InvalidArgument for an answer that another process made, and PrivacyBoundsError.
         """
         if self.asking is None:
             raise InvalidArgument(

@@ -55,7 +55,7 @@ class Report(Response, ABC):
 
     @property
     def read_as(self) -> Notes:
-        """Notes on how a run without a type was read."""
+        """Notes on how a run without a type was read; empty if every run had one."""
         return self._origin.notes
 
     @classmethod
@@ -163,7 +163,8 @@ class RunComparison(Report, ComparisonsResponse):
 class Calibration(Report, CalibrationsResponse):
     """The least private number that meets every target, the answers there, and a neighbour that fails a target.
 
-    It has all members of the response of `POST /v1/calibrations`.
+    It has all members of the response of `POST /v1/calibrations`. `witness` is None if there is no such neighbour, with
+    the reason in `no_witness`.
     """
 
     @override

@@ -57,7 +57,10 @@ def mechanism_of(run: Run) -> Any:
 
 
 def read_short_form(run: Run) -> tuple[dict[str, Any], str] | None:
-    """Return a short form of a DP-SGD run as a mechanism, with a note, or None for any other run."""
+    """Return a short form of a DP-SGD run as a mechanism, with a note, or None for any other run.
+
+    A short form is `(noise multiplier, sampling rate, steps)`, or an object with exactly these three members.
+    """
     given = _short_form(run)
     if given is None:
         return None
@@ -77,7 +80,7 @@ def _short_form(run: Run) -> dict[str, Any] | None:
 
 
 def _is_flat(run: Run) -> bool:
-    """Return whether `run` is a list of numbers and texts, which is the state of no library."""
+    """Return whether `run` is a non-empty list of numbers and texts, which is the state of no library."""
     if not isinstance(run, list | tuple):
         return False
     row = cast("Sequence[Any]", run)
@@ -87,8 +90,8 @@ def _is_flat(run: Run) -> bool:
 def foreign_state(run: Run) -> Any:
     """Return the state of another library as the library serialises it.
 
-    Equal neighbouring rows of an accountant's history are merged. An accountant of dp_accounting becomes its ledger
-    with its neighbouring relation.
+    Equal neighbouring rows of an accountant's history are merged. Objects of unknown kinds are returned unchanged. An
+    accountant of dp_accounting becomes its ledger with its neighbouring relation.
     """
     if callable(made := getattr(run, "state_dict", None)) or callable(made := getattr(run, "to_named_tuple", None)):
         run = made()
@@ -104,7 +107,8 @@ def foreign_state(run: Run) -> Any:
 def _merge_rows(history: Any) -> Any:
     """Merge equal neighbouring rows (noise, rate, steps) of a history.
 
-    An accountant that is stepped manually may have a million equal rows.
+    A history with rows of another form is returned unchanged. An accountant that is stepped manually may have a million
+    equal rows.
     """
     if not isinstance(history, list | tuple):
         return history

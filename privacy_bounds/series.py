@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 def table(response: ComparisonsResponse) -> Columns:
     """Return the columns of a table with a row for each quantity of a comparison.
 
-    A row has the safe number and both bounds for every run, and the name of the best run.
+    A row has the safe number and both bounds (None for an approximation) for every run, the names of the best runs, and
+    whether the bounds prove that they are the best.
     """
     columns: Columns = {"quantity": [quantity.label for quantity in response.quantities]}
     for run in response.runs:
@@ -60,8 +61,9 @@ class Sweep:
     def columns(self) -> Columns:
         """Return the columns of a table with a row for each point of the sweep.
 
-        A row has the varied numbers, and the safe number and both bounds of every answer. The last column describes the
-        problem of a point without answers.
+        A row has the varied numbers, and the safe number and both bounds of every answer. Numbers have the units of
+        their questions, and are None at a point without answers. The last column describes the problem of a point
+        without answers.
         """
         response = self.response
         columns = _varied(response)
@@ -138,7 +140,10 @@ class Curves:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the curves in order: the attacker, method or direction, as far as the curves differ in it."""
+        """Names of the curves in order: the attacker, method or direction, as far as the curves differ in it.
+
+        Equal names are distinguished by the index of the curve.
+        """
         parts = [(curve.threat_model.type, curve.method, curve.direction) for curve in self.response.curves]
         differing = [index for index in range(3) if len({part[index] for part in parts}) > 1] or [0]
         names = [" ".join(part[index] for index in differing) for part in parts]
@@ -147,7 +152,7 @@ class Curves:
     def columns(self) -> Columns:
         """Return the columns of a table with a row for each false positive rate.
 
-        A row has power and type II error of every curve, each with both bounds.
+        A row has power and type II error of every curve, each with both bounds (None for an approximation).
         """
         rates = list(self.response.false_positive_rates)
         columns: Columns = {"false_positive_rate": rates}

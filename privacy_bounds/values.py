@@ -101,7 +101,10 @@ def _bounds_of(other: object) -> tuple[float, float] | None:
 @final
 @dataclass(frozen=True, slots=True, repr=False)
 class Power:
-    """Largest power of any attack at each false positive rate. `value` is the upper bound."""
+    """Largest power of any attack at each false positive rate. `value` is the upper bound, or an approximation.
+
+    An approximation has no bounds: `lower` and `upper` hold None.
+    """
 
     false_positive_rates: tuple[float, ...]
     value: tuple[float, ...]
@@ -124,7 +127,7 @@ class Power:
     def columns(self) -> Columns:
         """Return the columns of a table with a row for each false positive rate.
 
-        A row has power and type II error, each with both bounds.
+        A row has power and type II error, each with both bounds (None for an approximation).
         """
         columns: Columns = {"false_positive_rate": list(self.false_positive_rates)}
         for name in ("power", "type_two_error"):
@@ -220,7 +223,7 @@ def _answers_html(answers: list[Answer], response: BoundsResponse, origin: Origi
 
 
 def to_value(answer: Answer, response: BoundsResponse, origin: Origin = NO_ORIGIN) -> Number | Power:
-    """Return an answer as a Number or a Power."""
+    """Return an answer as a Power if it is a trade-off curve, and as a Number otherwise."""
     if answer.type == "trade_off":
         powers = [point["power"] for point in answer.points]
         return Power(

@@ -20,7 +20,7 @@ class RequestValidator(Protocol):
 
 
 def validate_plain(request_type: type[RequestModel], body: bytes, /) -> RequestModel:
-    """Validate a body against the schema alone, without resolving imports in it."""
+    """Validate a body against the schema alone, without resolving imports in it. Raise ValidationError."""
     return request_type.model_validate_json(body)
 
 
@@ -29,7 +29,10 @@ class RequestBodyError(Exception):
 
 
 class MalformedJson(RequestBodyError):
-    """Body that is not JSON in UTF-8, or that is nested deeper than any valid request."""
+    """Body that is not JSON in UTF-8, or that is nested deeper than any valid request.
+
+    `validation` is the error of the parser.
+    """
 
     def __init__(self, validation: ValidationError) -> None:
         self.validation = validation
@@ -48,7 +51,10 @@ class NotANumber(RequestBodyError):
 
 
 class InvalidRequest(RequestBodyError):
-    """Body that is JSON but does not match the schema of the request."""
+    """Body that is JSON but does not match the schema of the request.
+
+    `validation` has the error of each field.
+    """
 
     def __init__(self, validation: ValidationError) -> None:
         self.validation = validation
@@ -56,7 +62,10 @@ class InvalidRequest(RequestBodyError):
 
 
 class TooManyJsonValues(RequestBodyError):
-    """Body with more values than any valid request has. Validating all of them would take too long."""
+    """Body with more than `limit` values or `object_limit` objects, which no valid request has.
+
+    Commas and opening braces are counted. Validating all values would take too long.
+    """
 
     limit = 32_000
     object_limit = 5_000
@@ -83,7 +92,10 @@ class _DuplicateKeyFound(Exception):
 def parse_request(
     request_type: type[RequestModel], body: bytes, validate: RequestValidator = validate_plain
 ) -> RequestModel:
-    """Parse a UTF-8 JSON body and return the validated request. Raise RequestBodyError."""
+    """Parse a UTF-8 JSON body and return the validated request.
+
+    Raise the subclass of RequestBodyError that says what is wrong.
+    """
     # A wrong value costs a microsecond and an object three, and a body has room for a quarter of a million. 10 000
     # phases of three numbers, 256 questions and 256 components of the greatest depth have fewer commas and braces.
     if body.count(b",") > TooManyJsonValues.limit or body.count(b"{") > TooManyJsonValues.object_limit:

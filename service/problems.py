@@ -406,7 +406,7 @@ ALL_PROBLEMS: Final = (INTERNAL_ERROR, *SERVER_PROBLEMS.values(), *ERROR_PROBLEM
 
 
 def definition_of(error: Exception) -> ProblemDefinition:
-    """Return the definition of the nearest base class of an error, or INTERNAL_ERROR."""
+    """Return the definition for an error or its nearest base class that has one, or INTERNAL_ERROR."""
     return next((ERROR_PROBLEMS[base] for base in type(error).__mro__ if base in ERROR_PROBLEMS), INTERNAL_ERROR)
 
 

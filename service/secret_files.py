@@ -15,10 +15,11 @@ LONGEST_SECRET_BYTES: Final = 2**16
 
 
 def read_secret_files(environment: Mapping[str, str], names: Iterable[str]) -> tuple[dict[str, str], list[str]]:
-    """Return the values of variables whose value is in a file, and one sentence for each variable that has none.
+    """Return the values of variables whose value is in a file, and one sentence for each file that is not accepted.
 
-    `names` are the variables that may be in a file. Newlines at the end of a file do not belong to the value, as in
-    command substitution of a shell. The sentences contain no value.
+    `names` are the variables that may be in a file. A file is not accepted if it is unreadable, empty, not UTF-8 or
+    longer than 64 KB, or if the variable itself is set as well. Newlines at the end of a file do not belong to the
+    value, as in command substitution of a shell. The sentences contain no value.
     """
     values: dict[str, str] = {}
     sentences: list[str] = []

@@ -30,7 +30,8 @@ class ReferenceCase:
     def check(self) -> str | None:
         """Return a description of how our answer differs, or None if it agrees.
 
-        The enclosure has to contain the published value, and must not be wider than in this version of the engine.
+        The enclosure has to contain the published value, within `tolerance` of either bound. Its width must be at most
+        1e-6 of that value.
         """
         sent = {"mechanism": self.mechanism, "questions": [self.question]}
         request = BoundsRequest.model_validate_json(json.dumps(sent))

@@ -87,7 +87,8 @@ Number = float | Fraction
 class CheckerVerdict:
     """Verdict of the checker on one claim, with the reason.
 
-    `lower` and `upper` enclose the number compared with the claim, as decimals, or are None.
+    `lower` and `upper` enclose the number compared with the claim, as decimals, or are None if the proof broke off or a
+    claim of at least 1 needs no number.
     """
 
     status: Literal["proved", "refuted", "not_decided"]
@@ -99,7 +100,8 @@ class CheckerVerdict:
 def check_delta(steps: Sequence[Step], epsilon: Number, delta: Number, direction: Direction) -> CheckerVerdict:
     """Decide whether a run of these steps has a privacy profile of at most `delta` at `epsilon`.
 
-    If so, its epsilon at `delta` is at most `epsilon`. `direction` is "add" or "remove" for the record.
+    `epsilon` is in nats. The verdict is "not decided" if the enclosure contains `delta` or the proof is out of reach.
+    If proved, the run's epsilon at `delta` is at most `epsilon`. `direction` is "add" or "remove" for the record.
     """
     point = Fraction(epsilon)
     return _decide(lambda nats: profile(steps, direction, float(point), nats)(ball(point)), Fraction(delta))
@@ -108,7 +110,8 @@ def check_delta(steps: Sequence[Step], epsilon: Number, delta: Number, direction
 def check_power(steps: Sequence[Step], alpha: Number, power: Number, direction: Direction) -> CheckerVerdict:
     """Decide whether no test with the false positive rate `alpha` has a larger power than `power` against these steps.
 
-    `direction` is "add" or "remove" for the record.
+    The verdict is "not decided" if the enclosure contains `power` or the proof is out of reach. `direction` is "add" or
+    "remove" for the record.
     """
     return _decide(lambda nats: largest_power(steps, direction, Fraction(alpha), nats), Fraction(power))
 

@@ -45,7 +45,8 @@ def majorant(step: Step, u: arb, t: float, eta: float, guide: Guide, part: int =
     """Return an upper bound of B(u, t, eta) of a part, which bounds its transform at u + it for one step.
 
     B is an integral along the path y + i eta (section 3 of the proof, in the package docstring), evaluated by adaptive
-    integration of an analytic function in balls. `part` is that of `weight`.
+    integration of an analytic function in balls. `part` is the rare part of the outcomes (1), the frequent part (-1),
+    or both (0). Raise NotDecided if the path is moved beyond the range of the proof.
     """
     if not (eta == 0 or eta * ball(max(step.means)) < arb.pi() / 2):
         raise NotDecided("the strip is too wide")
@@ -68,8 +69,9 @@ def majorant(step: Step, u: arb, t: float, eta: float, guide: Guide, part: int =
 class Contour:
     """Transform M(theta + ikh) of a run's loss at the nodes k = 0, 1, ... of one contour.
 
-    The privacy profile delta(eps) is evaluated from these values, near one eps. With cuts, the transform is that of the
-    rare part (section 6 of the proof).
+    The privacy profile delta(eps) is evaluated from these values, near one eps. Cuts divide the outcomes into frequent
+    and rare ones. With cuts, the transform is that of the rare part (section 6 of the proof). Raise NotDecided if the
+    choices of the guide are outside the range of the proof, or need more than 12 million pairs of nodes.
     """
 
     def __init__(self, guide: Guide) -> None:
@@ -97,7 +99,7 @@ class Contour:
                 self._values = [-value * log.expm1() for value, log in zip(self._values, logs, strict=True)]
 
     def _log_bound(self, theta: float, t: float) -> arb:
-        """Return the logarithm of a bound of the transform of the run at theta + it, before division by z (z - 1)."""
+        """Return ln of a bound of |M(theta + it)| of the run's transform M, before division by z (z - 1), as a ball."""
         guide, share, u = self._guide, arb(0), 1 - arb(theta) if self._guide.flip else arb(theta)
         total = self._mu_squared * (arb(theta) * (theta - 1) - arb(t) ** 2) / 2
         for step in guide.steps:
@@ -110,7 +112,8 @@ class Contour:
     def _moments(self, step: Step, part: int) -> list[acb]:
         """Return the transform M(z) of a part of one step at all nodes z, without its power `step.count`.
 
-        M is evaluated by trapezoidal sums (sections 4 and 5 of the proof). `part` is that of `weight`.
+        M is evaluated by trapezoidal sums (sections 4 and 5 of the proof). `part` is the rare part of the outcomes (1),
+        the frequent part (-1), or both (0). Raise NotDecided beyond LARGEST_WORK.
         """
         guide, u = self._guide, 1 - arb(self._theta) if self._guide.flip else arb(self._theta)
         strip, window = guide.strip(step, part), guide.window(step, float(u), part)
@@ -134,7 +137,7 @@ class Contour:
         return [moment + uncertain for moment in sums_of_powers(masses, factors, len(self._values))]
 
     def delta(self, eps: arb) -> arb:
-        """Return a ball that contains the privacy profile delta(eps) of the run."""
+        """Return a ball that contains the privacy profile delta(eps) of the run, at one eps in nats."""
         with ctx.workprec(ctx.prec + self._guide.more_bits):
             # `either` is a ball between 0 and 1
             theta, h, period, either = arb(self._theta), self._h, 2 * arb.pi() / self._h, arb(0.5, 0.5)

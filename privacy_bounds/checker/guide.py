@@ -9,7 +9,11 @@ from privacy_bounds.checker.steps import Direction, NotDecided, Run, Step, expon
 
 
 class Guide:
-    """Choices of the parameters of a `Contour` in double precision. Nothing is proved from them."""
+    """Choices of the parameters of a `Contour` in double precision. Nothing is proved from them.
+
+    `Contour` evaluates the proof of the package docstring in ball arithmetic, with any parameters. Good parameters make
+    its bounds narrow and its sums short.
+    """
 
     def __init__(self, run: Run, direction: Direction, near: float = 0.0, nats: int = 0) -> None:
         (self.steps, self.mu_squared), self.beyond, self.cuts = run, 1.0, dict[Step, float]()
@@ -30,7 +34,7 @@ class Guide:
                 vars(self).update(before)
 
     def _outputs(self, excess: float) -> dict[Step, float]:
-        """Return, for each step, approximately the outcome whose loss is `excess` above the loss of the outcome 0."""
+        """Return, for each step, approximately the outcome whose loss is `excess` nats above that of the outcome 0."""
         size = {step: self._loss(step, 0.0) + excess for step in self.steps}
         return {s: minimise(lambda y, s=s: abs(self._loss(s, y) - size[s]), 0.0, 10 * self.widths[s], 30) for s in size}
 
@@ -40,7 +44,7 @@ class Guide:
     def _place(self, cuts: dict[Step, float]) -> bool:
         """Choose a contour for these cuts, thresholds between frequent and rare outcomes (section 6 of the proof).
 
-        Return False if the frequent part is not negligible.
+        Return False if the frequent part is too large for the accuracy aimed at, so that the cuts cannot be used.
         """
         self.cuts = cuts
         x = minimise_positive(lambda x: self.log_bound(1 + x) - math.log(x) - math.log1p(x))
@@ -69,19 +73,21 @@ class Guide:
         return excess(self.beyond - 1) < self._target
 
     def eta(self, step: Step, scale: float = 0.0) -> float:
-        """Return how far the path of the integral M of a step moves up, for the bound of omitted nodes.
+        """Return the distance eta by which the integration path of M is moved to Im y = eta, in the plane of outcomes.
 
-        M is the transform of the loss. `scale` is the distance in units of the width tau of the cut, which divides rare
-        from frequent outcomes (section 6 of the proof). Without cuts the unit is count^(-1/2), so that `scale` is the
-        distance for a single step.
+        M = E e^{zL} is the transform of the loss L of a step, an integral over outcomes y in units of the noise. The
+        distance serves the bound of omitted nodes (section 3 of the proof). `scale` is eta in units of the width of the
+        smooth cut, a threshold of y between frequent and rare outcomes (section 6 of the proof). Without cuts the unit
+        is count^(-1/2). eta is limited, so that the likelihood ratio keeps a positive real part on the path.
         """
         unit = self.widths[step] if self.cuts else 1 / math.sqrt(step.count)
         return min(4.5 * math.pi * self.widths[step], (scale or self._scale) * unit)
 
     def strip(self, step: Step, part: int) -> float:
-        """Return how far the path moves up for the error bound of the trapezoidal sum of a step.
+        """Return how far the integration path moves up for the error bound of the trapezoidal sum of a step.
 
-        The sum computes the transform of the step's loss, over a part of the outcomes (-1, 0 or 1, as in `log_moment`).
+        The path is moved from the real axis of outcomes y to Im y = the result. The sum computes the transform of the
+        step's loss over outcomes above the cut (`part` 1, the rare ones), below the cut (-1), or all (0).
         """
         strip = 9 * self.widths[step] if part else math.sqrt(2 * (self.nats + math.log(step.count)))
         return min(4.5 * math.pi * self.widths[step], strip)
@@ -89,7 +95,8 @@ class Guide:
     def window(self, step: Step, u: float, part: int) -> tuple[float, float]:
         """Return an interval of outcomes y beyond which the integrand for a part of a step is negligible.
 
-        The integral is the transform M(u) of the step's loss over this part.
+        The integral is the transform M(u) of the step's loss over outcomes above the cut (`part` 1, the rare ones),
+        below the cut (-1), or all (0).
         """
         strip = self.strip(step, part)
         nats = 2 * self.nats + math.log(step.count) - self.log_moment(step, u, part=part)
@@ -105,7 +112,8 @@ class Guide:
         """Return approximate ln B(u, t, eta), the bound of |M(u + it)| for the transform M of a step's loss.
 
         For t = eta = 0 it is ln M(u). B is an integral along y + i eta (section 3 of the proof) over the rare part of
-        the outcomes (`part` 1), the frequent part (-1), or all (0).
+        the outcomes (`part` 1), the frequent part (-1), or all (0). Raise NotDecided if the sum would have more than 40
+        000 terms.
         """
         spacing = min(0.1, 3 * self.widths[step])
         cells = step.cells.setdefault(eta, {})
@@ -132,7 +140,7 @@ class Guide:
         """Return about ln of a bound of |M(theta + it)| e^{-(theta - 1) eps} for the transform M of the run's loss.
 
         If outcomes are divided by cuts (section 6 of the proof), M is the transform of the rare part. `scale` is the
-        distance by which paths are moved, in the unit of the method `eta`.
+        distance by which paths are moved, in the width of the cut, or in count^(-1/2) without cuts.
         """
         u, share = 1 - theta if self.flip else theta, -math.inf
         total = float(self.mu_squared) * (theta * (theta - 1) - t * t) / 2 - (theta - 1) * self._near
@@ -145,16 +153,21 @@ class Guide:
         return total + min(0.0, share)
 
     def threshold(self, nats: float) -> tuple[float, float]:
-        """Return the approximate threshold of the loss at the false positive rate e^-`nats`, and the loss's spread.
+        """Return the approximate threshold of the loss at the false positive rate e^-`nats`, and the loss's deviation.
 
-        The tail beyond the threshold is smaller than its exponential bound, by about the factor of a Gaussian.
+        The deviation is the standard deviation under the tilted law; both are in nats. The tail beyond the threshold is
+        smaller than its exponential bound, by about the factor of a Gaussian.
         """
         x = minimise_positive(lambda x: (self.log_bound(x) + nats) / x)
         above, at, below = (self.log_bound(scale * x) for scale in (1.01, 1, 0.99))
         return (at + nats - math.log1p((12 * nats) ** 0.5)) / x, min(100 * abs(above + below - 2 * at) ** 0.5, 3) / x
 
     def _end(self, scale: float) -> float:
-        """Return the smallest height T on the contour beyond which all nodes are negligible, for `scale` of `eta`."""
+        """Return the smallest height T on the contour beyond which the nodes change nothing at the accuracy aimed at.
+
+        `scale` is the distance by which paths are moved, in the width of the cut, or in count^(-1/2) without cuts. T is
+        at most 10^5 times the distance of nodes, and is increased in steps of 20 %.
+        """
         end = self.h
         while self.log_bound(self.theta, end, scale) > math.log(end) + self._target and end < 1e5 * self.h:
             end *= 1.2

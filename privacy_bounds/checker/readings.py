@@ -25,9 +25,10 @@ def _as_one_step(steps: Sequence[Step]) -> tuple[Terms, bool] | None:
 
 
 def profile(steps: Sequence[Step], direction: Direction, near: float, nats: int) -> Callable[[arb], arb]:
-    """Return the privacy profile delta as a function of eps, which is accurate to e^-`nats` close to eps = `near`.
+    """Return the privacy profile delta of a run as a function of eps (nats), accurate to e^-`nats` near eps = `near`.
 
-    The profile is exact below the smallest possible loss, that of a run that never samples the record.
+    `direction` is "add" or "remove". The values are balls. The profile is exact below the smallest possible loss, that
+    of a run that never samples the record.
     """
     sampled, mu_squared = split(steps)
     if not (mu_squared or any(step.mirrored or not step.moment(0) for step in sampled)):
@@ -45,7 +46,8 @@ def profile(steps: Sequence[Step], direction: Direction, near: float, nats: int)
 def largest_power(steps: Sequence[Step], direction: Direction, alpha: Fraction, nats: int) -> arb:
     """Return a ball with the largest power at the false positive rate `alpha`, from three values of the profile.
 
-    The accuracy of the profile is e^-`nats`.
+    `direction` is "add" or "remove", and `nats` is minus ln of the accuracy of the profile. A run that is one step
+    needs no profile. The ball may be wide: from 0 to an upper bound.
     """
     if alpha in (0, 1):
         return ball(alpha)
@@ -106,7 +108,10 @@ def _masses(terms: Terms, mirrored: bool, sign: int, y: arb) -> tuple[arb, arb]:
 
 
 def _root(rising: Callable[[arb], arb], value: arb) -> arb:
-    """Return a ball that contains the root y of `rising`(y) = `value`, by bisection with proved signs."""
+    """Return a ball that contains the root y of `rising`(y) = `value`, by bisection with proved signs.
+
+    Raise NotDecided if there is no root between -2^120 and 2^120.
+    """
     low, high = arb(-1), arb(1)
     while not (rising(low) < value < rising(high)):
         low, high = 2 * low, 2 * high

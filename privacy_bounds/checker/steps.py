@@ -22,7 +22,8 @@ class Step:
     """Steps of a run with one pair of laws, `count` of them, in exact rational numbers.
 
     Without the record an outcome has the law N(0, 1), and with it sum_i w_i N(s_i/sigma, 1) for the `weights` w_i,
-    `shifts` s_i and noise sigma. A `mirrored` step has the mirror image of the mixture in place of N(0, 1).
+    `shifts` s_i and noise sigma. Raise ValueError unless noise, count and weights are positive, shifts at least 0, and
+    the weights sum to 1. A `mirrored` step has the mirror image of the mixture in place of N(0, 1).
     """
 
     noise: Fraction
@@ -70,7 +71,10 @@ def sampled_step(noise: float, rate: float, count: int = 1, mirrored: bool = Fal
 
 
 def split(steps: Sequence[Step]) -> Run:
-    """Return the sampled steps, and mu^2 of all plain Gaussian steps together."""
+    """Return the sampled steps, and mu^2 of all plain Gaussian steps together (0 without any).
+
+    A step is plain if it has one shift. Steps whose shifts are all 0 are left out, because they reveal nothing.
+    """
     plain = (step for step in steps if len(step.shifts) == 1)
     mu_squared = sum((s.count * s.moment(2) * (4 if s.mirrored else 1) for s in plain), Fraction(0))
     return [step for step in steps if len(step.shifts) > 1 and max(step.shifts) > 0], mu_squared
@@ -117,7 +121,8 @@ def growth(step: Step, u: arb, eta: float, side: int, start: arb) -> tuple[arb, 
 def exponents(step: Step, terms: Terms, y: acb, analytic: bool = False) -> tuple[acb, acb]:
     """Return the logarithm of the integrand of M(z) at z = 0, without the factor (2 pi)^(-1/2), and its slope in z.
 
-    The integrand at the complex outcome y is e^{first + z second} / sqrt(2 pi). `analytic` is that of `log_ratio`.
+    The integrand at the complex outcome y is e^{first + z second} / sqrt(2 pi). With `analytic`, the result is not
+    finite where the logarithm is not analytic.
     """
     left = log_ratio(terms, -y, analytic) if step.mirrored else acb(0)
     return left - y * y / 2, log_ratio(terms, y, analytic) - left

@@ -6,7 +6,10 @@ import ipaddress
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether the address or name `host` can only be reached from this machine. No name but localhost counts."""
+    """Return whether the address or name `host` can only be reached from this machine.
+
+    Of names, only `localhost` counts. The empty name (every address) does not.
+    """
     if host == "localhost":
         return True
     try:

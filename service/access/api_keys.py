@@ -51,7 +51,7 @@ class ApiKey:
 
     @cached_property
     def digest_bytes(self) -> bytes:
-        """Digest of the secret as bytes."""
+        """HMAC-SHA-256 of the id and the secret of the key, as 32 bytes."""
         return bytes.fromhex(self.digest)
 
     def record(self) -> dict[str, Any]:
@@ -68,7 +68,10 @@ class ApiKey:
 
 
 def key_from_record(record: Mapping[str, Any]) -> ApiKey:
-    """Return the API key of a stored record. Raise ValueError for anything that `ApiKey.record` does not write."""
+    """Return the API key of a stored record.
+
+    Raise ValueError for a record with missing, additional or invalid members, such as an unknown scope.
+    """
     try:
         key = ApiKey(**dict[str, Any](record, scopes=frozenset[str](record["scopes"])))
         is_valid = (

@@ -25,16 +25,20 @@ _KEY_PREFIX: Final = PREFIX.encode()
 
 @final
 class Authenticator:
-    """Check of the credentials in requests: API keys and, with `tokens`, tokens of an issuer.
+    """Check of the credentials in requests: API keys and, with `tokens`, signed tokens of an issuer.
 
-    `source` has the public keys of the issuer.
+    `source` has the public keys of the issuer. Without `tokens`, every credential that is no API key is refused.
     """
 
     def __init__(self, keys: KeyRing, tokens: TokenVerifier | None = None, source: KeySetSource | None = None) -> None:
         self._keys, self._tokens, self._source = keys, tokens, source
 
     async def caller(self, headers: Iterable[tuple[bytes, bytes]]) -> Caller:
-        """Return the caller of a request with these headers. Raise AccessError."""
+        """Return the caller that the credentials in these HTTP headers identify.
+
+        Raise Unauthenticated if the header `Authorization` is missing, repeated, or holds no valid credentials. Raise
+        AuthenticationUnavailable while they cannot be checked.
+        """
         sent = [value for name, value in headers if name == HEADER]
         if not sent:
             raise Unauthenticated
@@ -49,14 +53,14 @@ class Authenticator:
         return await self._tokens.caller(credential)
 
     def failure(self) -> str:
-        """Return a phrase that says why credentials cannot be checked, or ""."""
+        """Return a phrase that says why credentials cannot be checked, or "" if they can."""
         return self._keys.failure or ("" if self._source is None else self._source.failure)
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
         """Read the API keys and the keys of the issuer, and keep them current during the block.
 
-        A slow issuer does not delay the block.
+        A slow issuer does not delay the block. Failures are reported and raise nothing.
         """
         await self._keys.refresh()
         tasks = [asyncio.create_task(self._keys.keep_current())]

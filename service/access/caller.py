@@ -38,6 +38,9 @@ UNKNOWN_CALLER: Final = Caller("anonymous", "anonymous", frozenset(), "anonymous
 
 
 def caller_of(scope: Mapping[str, Any]) -> Caller:
-    """Return the caller of an ASGI request, or `ANONYMOUS` while authentication is off."""
+    """Return the caller of an ASGI request, or `ANONYMOUS` while authentication is off.
+
+    While authentication is on, a caller of an open route without credentials is `UNKNOWN_CALLER`, which has no scope.
+    """
     state: Mapping[str, Any] = scope.get("state") or {}
     return cast("Caller", state.get(STATE_KEY, ANONYMOUS))

@@ -21,7 +21,7 @@ class Unauthenticated(AccessError):
 
 
 class MissingScope(AccessError):
-    """Raised for a caller without the scope that a route needs."""
+    """Raised for a caller without the scope that a route needs. `scope` is the missing one."""
 
     def __init__(self, scope: AccessScope) -> None:
         self.scope = scope

@@ -44,7 +44,8 @@ class Seal(Protocol):
 class RedisKeys:
     """Store of API keys in a hash of Redis.
 
-    The first of the `seal_keys` seals entries and makes digests, and all of them are accepted.
+    The first of the `seal_keys` seals entries and makes digests, and entries sealed with any of them are accepted.
+    Methods raise KeyStoreError if Redis does not respond within two seconds.
     """
 
     def __init__(self, url: str, seal_keys: Sequence[str], seal_of: Callable[[str], Seal]) -> None:
@@ -60,13 +61,13 @@ class RedisKeys:
         ]
 
     def revision(self) -> Hashable:
-        """Return the number of changes of the stored API keys so far."""
+        """Return the number of changes of the stored API keys so far, or None before the first."""
         with self._translated():
             found: Hashable = self._client.get(REVISION)
             return found
 
     def read(self) -> list[StoredKey]:
-        """Return all stored API keys whose authentication code is valid."""
+        """Return all stored API keys whose authentication code is valid, and skip all other entries."""
         with self._translated():
             entries: dict[bytes, bytes] = self._client.hgetall(KEYS)
         return [key for name, entry in entries.items() if (key := self._opened(name, entry)) is not None]
@@ -76,7 +77,7 @@ class RedisKeys:
         return self._seals[0][1]
 
     def put(self, key: ApiKey) -> None:
-        """Add an API key, or replace the stored key with its id."""
+        """Add an API key, or replace the stored key with its id. Raise KeyStoreError for more than 10 000 keys."""
         seal, _ = self._seals[0]
         with self._translated():
             if self._client.hlen(KEYS) >= MOST_KEYS and not self._client.hexists(KEYS, key.id):

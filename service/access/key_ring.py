@@ -27,7 +27,8 @@ _NO_DIGEST: Final = bytes(SECRET_BYTES)
 class KeyRing:
     """API keys of a store in memory, read again when the store has changed.
 
-    `report` receives a phrase when the store stops answering, and "" when it answers again.
+    `report` receives a phrase when the store stops answering, and an empty text when it answers again. Meanwhile the
+    last keys stay valid for LONGEST_STALE_SECONDS (5 minutes).
     """
 
     def __init__(
@@ -44,7 +45,11 @@ class KeyRing:
         """Phrase that says why the store cannot be read, or ""."""
 
     async def caller(self, text: bytes) -> Caller:
-        """Return the caller whose API key is `text`. Raise Unauthenticated or AuthenticationUnavailable."""
+        """Return the caller whose API key is `text`.
+
+        Raise Unauthenticated for an unknown, wrong or expired key. Raise AuthenticationUnavailable if the store could
+        not be read for 5 minutes. An unknown key waits up to 0.2 s for another reading of the store.
+        """
         found = KEY_TEXT.fullmatch(text)
         if found is None:
             raise Unauthenticated(is_wrong=True)
@@ -62,7 +67,10 @@ class KeyRing:
         return stored.key.caller
 
     async def refresh(self) -> None:
-        """Read the API keys of the store if it has changed. Requests that wait at the same time share one reading."""
+        """Read the API keys of the store if it has changed. Requests that wait at the same time share one reading.
+
+        A failure of the store is reported, and raises nothing.
+        """
         if self._reading is None or self._reading.done():
             self._reading = asyncio.create_task(self._read_store())
         await asyncio.shield(self._reading)
@@ -78,7 +86,7 @@ class KeyRing:
             await self.refresh()
 
     async def keep_current(self) -> None:
-        """Read the store of API keys every REFRESH_SECONDS, without end."""
+        """Read the store of API keys every second (REFRESH_SECONDS) if it has changed, without end."""
         while True:
             await asyncio.sleep(REFRESH_SECONDS)
             await self.refresh()
@@ -99,7 +107,7 @@ class KeyRing:
             self._report(failure)
 
     def _changed(self) -> tuple[Hashable, dict[bytes, StoredKey]] | None:
-        """Return the revision and the API keys of the store, or None if the revision is the known one."""
+        """Return the revision of the store and its API keys by id, or None if the revision is the known one."""
         revision = self._store.revision()
         if revision == self._revision:
             return None

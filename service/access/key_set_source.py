@@ -39,11 +39,11 @@ class FileReader:
         self._path = path
 
     async def __call__(self) -> bytes:
-        """Return the content of the file, cut after the limit."""
+        """Return the content of the file, cut after LARGEST_SET_BYTES (256 KB) and one byte. Raise InvalidKeySet."""
         return await asyncio.to_thread(self.read)
 
     def read(self) -> bytes:
-        """Return the content of the file. Raise InvalidKeySet."""
+        """Return the content of the file, cut as in `__call__`. Raise InvalidKeySet if it cannot be read."""
         try:
             with self._path.open("rb") as file:
                 return file.read(LARGEST_SET_BYTES + 1)
@@ -55,14 +55,14 @@ class FileReader:
 class AddressReader:
     """Reader of a set of public keys (JWK set) at an address.
 
-    Redirects are not followed, and answers are neither long nor compressed.
+    Redirects are not followed, and answers of more than 256 KB or after five seconds are refused.
     """
 
     def __init__(self, url: str, *, seconds: float = FETCH_SECONDS) -> None:
         self._url, self._seconds = url, seconds
 
     async def __call__(self) -> bytes:
-        """Return the body of the answer from the address. Raise InvalidKeySet."""
+        """Return the body of the answer from the address. Raise InvalidKeySet for every failure."""
         import httpx2
 
         try:
@@ -94,7 +94,7 @@ class KeySetSource:
     """Public keys of an issuer of tokens in memory.
 
     They are read in the background, and again for a token that names an unknown key. `report` receives a phrase when
-    the source fails, and "" when it answers again.
+    the source fails, and an empty text when it answers again. `generation` counts the successful readings.
     """
 
     def __init__(
@@ -113,17 +113,20 @@ class KeySetSource:
 
     @property
     def keys(self) -> tuple[SigningKey, ...] | None:
-        """Keys of the last reading, or None if no reading succeeded within `LONGEST_STALE_SECONDS`."""
+        """Keys of the last reading, or None if no reading succeeded within `LONGEST_STALE_SECONDS` (a day)."""
         return self._keys if self._clock() - self._succeeded <= LONGEST_STALE_SECONDS else None
 
     async def refresh(self) -> None:
-        """Read the keys of the issuer again, unless that was tried a short time ago. Requests share one attempt."""
+        """Read the keys of the issuer again, unless a reading began within the last ten seconds.
+
+        Requests share one reading. A failure is reported, and raises nothing.
+        """
         is_reading = self._reading is not None and not self._reading.done()
         if is_reading or self._clock() - self._tried >= RETRY_SECONDS:
             await self._read_once()
 
     async def keep_current(self) -> None:
-        """Read the keys of the issuer now and from time to time, without end."""
+        """Read the keys of the issuer now and every ten minutes (every ten seconds after a failure), without end."""
         while True:
             await self._read_once()
             await asyncio.sleep(RETRY_SECONDS if self.failure else REFRESH_SECONDS)

@@ -25,7 +25,7 @@ MOST_KEYS: Final = 10_000
 @final
 @dataclass(frozen=True)
 class StoredKey:
-    """API key with the secret key of its digest."""
+    """API key, and the secret key with which the digest of the API key was computed."""
 
     key: ApiKey
     digest_key: bytes
@@ -35,7 +35,10 @@ class KeyStore(Protocol):
     """Storage of API keys. All methods block, and raise KeyStoreError if the storage cannot be used."""
 
     def revision(self) -> Hashable:
-        """Return a value that changes with the stored API keys, at less cost than reading them."""
+        """Return a value that changes with the stored API keys, at less cost than reading them.
+
+        The value may be None before the first key is stored.
+        """
         ...
 
     def read(self) -> list[StoredKey]:
@@ -47,7 +50,7 @@ class KeyStore(Protocol):
         ...
 
     def put(self, key: ApiKey) -> None:
-        """Add an API key, or replace the stored key with its id."""
+        """Add an API key, or replace the stored key with its id. Raise KeyStoreError for more than 10 000 keys."""
         ...
 
     def remove(self, identifier: str) -> bool:
@@ -67,7 +70,10 @@ class KeyFile:
         self._path, self._secret = folder / FILE_NAME, folder / SECRET_NAME
 
     def revision(self) -> Hashable:
-        """Return the identity and the time of change of the file of API keys, or None without a file."""
+        """Return a value that changes with the file of API keys, or None without a file.
+
+        It is the identity of the file and the time of its last change.
+        """
         with _translated(self._path):
             try:
                 found = self._path.stat()
@@ -76,7 +82,7 @@ class KeyFile:
             return found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size
 
     def read(self) -> list[StoredKey]:
-        """Return all API keys in the file."""
+        """Return all API keys in the file, none without a file. Raise KeyStoreError for a damaged file."""
         with _translated(self._path):
             keys = self._keys()
             return [StoredKey(key, self._read_secret()) for key in keys] if keys else []
@@ -90,7 +96,7 @@ class KeyFile:
             return self._read_secret()
 
     def put(self, key: ApiKey) -> None:
-        """Add an API key to the file, or replace the key with its id."""
+        """Add an API key to the file, or replace the key with its id. Raise KeyStoreError for more than 10 000 keys."""
         with _translated(self._path), self._locked():
             others = [each for each in self._keys() if each.id != key.id]
             if len(others) >= MOST_KEYS:

@@ -33,7 +33,11 @@ class InvalidKeySet(Exception):
 @final
 @dataclass(frozen=True)
 class SigningKey:
-    """Public key of an issuer of tokens. `algorithm` None means any algorithm of its type and curve."""
+    """Public key of an issuer of tokens.
+
+    `kid` is its id, None if the issuer names none. `key_type`, `curve` and `algorithm` are the members `kty`, `crv` and
+    `alg` of a JSON Web Key. `algorithm` None means any algorithm of the type and curve.
+    """
 
     kid: str | None
     key_type: str
@@ -42,14 +46,15 @@ class SigningKey:
     public_key: Any
 
     def verifies(self, algorithm: str) -> bool:
-        """Return whether the key may verify tokens with this algorithm."""
+        """Return whether the key may verify tokens with this JWS algorithm, such as `EdDSA` or `ES256`."""
         return KEY_TYPES.get(algorithm) == (self.key_type, self.curve) and self.algorithm in (None, algorithm)
 
 
 def read_key_set(content: bytes) -> tuple[SigningKey, ...]:
-    """Return the keys of a JSON Web Key set that can verify a token. Raise InvalidKeySet if there is none.
+    """Return the keys of a JSON Web Key set that can verify a token. Raise InvalidKeySet without such a key.
 
-    Symmetric keys, private keys, keys for encryption, short keys and points of small order are left out.
+    Only the first 64 keys are read. Symmetric keys, private keys, keys for encryption, short keys and points of small
+    order are left out.
     """
     if len(content) > LARGEST_SET_BYTES:
         raise InvalidKeySet(f"the JWK set is longer than {LARGEST_SET_BYTES} bytes")

@@ -31,7 +31,10 @@ UNREADABLE: Final = (jwt.PyJWTError, ValueError, TypeError, KeyError, OverflowEr
 @final
 @dataclass(frozen=True)
 class TokenRules:
-    """Rules for tokens: their issuer, audience, algorithms, tolerated clock difference, and claim of the group."""
+    """Rules for tokens: their issuer, audience, algorithms, tolerated clock difference, and claim of the group.
+
+    `group_claim` is None if the subject of a token determines its group.
+    """
 
     issuer: str
     audience: str
@@ -45,7 +48,8 @@ class TokenVerifier:
     """Verifier of tokens with the keys of their issuer.
 
     The algorithm comes from the rules and the key, never from the token alone. Addresses and keys that a token itself
-    contains (`jku`, `jwk`, `x5u`, `x5c`) are not used.
+    contains (`jku`, `jwk`, `x5u`, `x5c`) are not used. A verified token is not verified again for 60 s, unless the keys
+    of the issuer change.
     """
 
     def __init__(self, rules: TokenRules, source: KeySetSource, *, wall_clock: Callable[[], float] = time.time) -> None:
@@ -57,7 +61,11 @@ class TokenVerifier:
         self._generation = source.generation
 
     async def caller(self, token: bytes) -> Caller:
-        """Return the caller that a signed token names. Raise Unauthenticated or AuthenticationUnavailable."""
+        """Return the caller that a signed token names.
+
+        Raise Unauthenticated for a token that is malformed, longer than 8192 bytes, expired, or not valid by the rules
+        and keys. Raise AuthenticationUnavailable if no keys could be read for a day.
+        """
         if len(token) > LONGEST_TOKEN_BYTES:
             raise Unauthenticated(is_wrong=True)
         digest = hashlib.sha256(token).digest()
@@ -106,14 +114,22 @@ class TokenVerifier:
         return caller_of_claims(claims, self._rules), float(claims["exp"]) + self._rules.clock_skew_seconds
 
     def _find(self, algorithm: str, kid: str | None) -> SigningKey | None:
-        """Return the key with the id `kid` that a token names. Without an id, return the only key of the algorithm."""
+        """Return the key with the id `kid` that may verify tokens with this algorithm, or None.
+
+        Without an id (None), return the only key of the algorithm. The result is None if there is no such key or more
+        than one.
+        """
         fitting = [key for key in self._source.keys or () if key.verifies(algorithm)]
         named = fitting if kid is None else [key for key in fitting if key.kid == kid]
         return named[0] if len(named) == 1 else None
 
 
 def caller_of_claims(claims: Mapping[str, Any], rules: TokenRules) -> Caller:
-    """Return the caller of a verified token. Raise Unauthenticated for a subject or a group that is no plain text."""
+    """Return the caller that the claims of a verified token name, by the `rules` for tokens.
+
+    Without the claim of the group, the group is `sub:` and the subject. Raise Unauthenticated for a subject or a group
+    that is empty, not printable, or longer than 255 characters.
+    """
     subject = claims["sub"]
     if not _is_name(subject):
         raise Unauthenticated(is_wrong=True)
@@ -129,7 +145,8 @@ def caller_of_claims(claims: Mapping[str, Any], rules: TokenRules) -> Caller:
 def scopes_of_claims(claims: Mapping[str, Any]) -> frozenset[str]:
     """Return the scopes of this service in the claims of a token.
 
-    The scopes are those of `scope` (RFC 8693), or of `scp`, as a text with spaces or as a list.
+    The scopes are those of `scope` (RFC 8693), or of `scp`, as a text with spaces or as a list. Unknown scopes are left
+    out, and the set may be empty.
     """
     given = claims.get("scope", claims.get("scp", ""))
     listed = given.split(" ") if isinstance(given, str) else cast("list[Any]", given if isinstance(given, list) else [])

@@ -34,7 +34,11 @@ class AccessLayer:
         self._refuse = refuse
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Check the credentials of a request, and pass it to the application inside."""
+        """Check the credentials of a request, and pass it to the application inside.
+
+        A route that needs no credentials receives every request, with `UNKNOWN_CALLER` for missing or invalid
+        credentials.
+        """
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -53,7 +57,10 @@ class AccessLayer:
 
 
 def require_scope(scope: Scope, needed: AccessScope) -> None:
-    """Raise MissingScope or Unauthenticated unless the caller of a request has the scope `needed`. Routes call it."""
+    """Raise an AccessError unless the caller of a request has the scope `needed`. Routes call this function.
+
+    The error is Unauthenticated for a caller without credentials, and MissingScope for any other.
+    """
     caller = caller_of(scope)
     if caller is UNKNOWN_CALLER:
         raise Unauthenticated

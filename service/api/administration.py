@@ -32,18 +32,27 @@ class Administration:
         self._age_seconds = age_seconds
 
     def active(self, requester: str | None) -> OperatedJobs:
-        """Return all active jobs of a requester, or of all requesters (None), oldest first."""
+        """Return all active jobs of a requester, or of all requesters (None), oldest first.
+
+        Each has a sentence that says what it waits for. The list is empty for an unknown requester.
+        """
         scene = self._scene()
         jobs = [job for job in scene.active if requester in (None, job.requester)]
         return self._told(jobs, scene, None)
 
     def all(self, requester: str | None, limit: int, cursor: str | None) -> OperatedJobs:
-        """Return a page of jobs, newest first. Raise InvalidCursor."""
+        """Return a page of at most `limit` jobs of a requester, or of all requesters (None), newest first.
+
+        `cursor` is that of the previous page, or None for the first page. Raise InvalidCursor.
+        """
         page = self._repository.list(requester, limit, cursor)
         return self._told(page.jobs, self._scene(), page.next)
 
     def show(self, name: str) -> OperatedJobDetails:
-        """Return a job with everything on which its progress depends, such as workers and queue. Raise JobNotFound."""
+        """Return the job `name` with everything on which its progress depends, such as workers and queue.
+
+        Raise JobNotFound.
+        """
         job = self._repository.get(name)
         scene = self._scene()
         held = self._repository.dispatched_chunks(name)
@@ -68,14 +77,15 @@ class Administration:
         )
 
     def cancel(self, name: str) -> OperatedJobDetails:
-        """Cancel a job, and return its details. Raise JobNotFound."""
+        """Cancel the job `name`, unless it has ended, and return its details. Raise JobNotFound."""
         self._repository.cancel(name)
         return self.show(name)
 
     def purge(self, name: str | None, *, ended: bool) -> PurgedJobs:
         """Remove the job `name` with its results, or all ended jobs with `ended`, or without both only expired jobs.
 
-        An active job is cancelled first. Raise JobNotFound.
+        An active job is cancelled first. Raise JobNotFound if there is no job `name`. Return the number of removed
+        jobs.
         """
         if name is not None:
             self._repository.remove(name)

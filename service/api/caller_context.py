@@ -56,7 +56,10 @@ class CallerContext:
 
 
 def requester_of(scope: Scope, caller: Caller) -> str:
-    """Return the requester key of a request: the group of its caller, or the address of an anonymous caller."""
+    """Return the requester key of a request: the group of its caller, or the address of an anonymous caller.
+
+    The key is the name to which work, stored results and quotas are accounted.
+    """
     return requester_from_scope(scope) if caller.kind == "anonymous" else requester_from_group(caller.group)
 
 
@@ -69,7 +72,10 @@ def logged_caller(caller: Caller) -> LoggedCaller | None:
 
 
 def work_account_of(request: Request) -> WorkAccount | None:
-    """Return the account to which the work of a request is charged; None if the work has no limit."""
+    """Return the account to which the work of a request is charged.
+
+    The result is None if the work has no limit, and for paths that are not below `/v1/`.
+    """
     state: dict[str, Any] = request.scope.get("state") or {}
     account: WorkAccount | None = state.get(ACCOUNT_KEY)
     return account

@@ -15,5 +15,5 @@ GZIP_ETAG_SUFFIX: Final = "-gzip"
 
 
 async def compress(body: bytes) -> bytes:
-    """Compress a body outside the event loop. Equal bodies give equal bytes."""
+    """Return a response body compressed by gzip, outside the event loop. Equal bodies give equal bytes."""
     return await asyncio.to_thread(gzip.compress, body, LEVEL, mtime=0)

@@ -51,9 +51,10 @@ ARCHIVE_TYPES: Final = frozenset({"application/octet-stream", "application/zip",
 
 
 async def answer_computation(computation: Computation[Any, Any], request: Request) -> Response:
-    """Answer a request to a resource over HTTP.
+    """Return the HTTP response to a request to a resource.
 
-    `computation` has the function, the schema and the cost of the resource.
+    `computation` has the function, the schema and the cost of the resource. Raise NotAcceptable before anything is
+    computed, and the errors of reading, computing and rendering.
     """
     services = services_of(request)
     renderings = renderings_of(computation.name)
@@ -85,7 +86,11 @@ async def answer_computation(computation: Computation[Any, Any], request: Reques
 async def _compute(
     computation: Computation[Any, Any], request: Request, services: AppServices
 ) -> ComputedResult | Response:
-    """Return the JSON result of a request, or the response of the job that computes it. Raise UnsupportedMediaType."""
+    """Return the JSON result of a request, or the response of the job that computes it.
+
+    Only a request with `Prefer: respond-async` becomes a job. Raise UnsupportedMediaType for a body that is neither
+    JSON nor an archive that the resource takes.
+    """
     sent = dict(request.scope["headers"])
     media_type = media_type_of(sent)
     if media_type == JSON:
@@ -101,9 +106,10 @@ async def _compute(
 
 
 async def _signed_response(answer: ComputedResult, request: Request, headers: dict[str, str]) -> Response:
-    """Return the signed statement about an answer. Raise OutOfTime for an answer that the time limit cut short.
+    """Return the signed statement about an answer as a response with these headers.
 
-    Such an answer has no digest, and computing it again may give another one.
+    Raise OutOfTime for an answer that the time limit cut short. Such an answer has no digest, and computing it again
+    may give another one.
     """
     if answer.cache == "unstored":
         raise OutOfTime(services_of(request).settings.time_limit_seconds)
@@ -120,7 +126,8 @@ async def _rendered_response(
 ) -> Response:
     """Return an answer in the media type of `rendering`, which is not JSON.
 
-    The response has an entity tag of its own. Text is compressed if the client accepts gzip.
+    `computation` is the resource. The response has an entity tag of its own, unless parts of it are missing. Text of
+    some length (SHORTEST_BYTES) is compressed if the client accepts gzip.
     """
     is_gzip = rendering.is_text and accepts_gzip(request)
     signer = services_of(request).signer if rendering.media_type == HTML else None
@@ -147,14 +154,14 @@ async def _rendered_response(
 async def _answer_archive(
     computation: Computation[Any, Any], read: Callable[[bytes], Any], request: Request, declared: bytes | None
 ) -> ComputedResult:
-    """Answer a request whose body is an archive of NumPy arrays (`.npz`).
+    """Return the result of a request whose body is an archive of NumPy arrays (`.npz`).
 
     `read` parses the archive, and `declared` is its Content-Length. An archive may be much longer than JSON, and is not
     cached by its bytes.
 
-    The memory of an archive is reserved for the requester (group or address) until the answer is sent. When memory is
-    short, archives that are still arriving are dropped first, then archives whose computation runs. Such a computation
-    ends as if the client had disconnected.
+    Raise BodyTooLarge, InvalidRequest and QueueFull. The memory of an archive is reserved for the requester (group or
+    address) until the answer is sent. When memory is short, archives that are still arriving are dropped first, then
+    archives whose computation runs. Such a computation ends as if the client had disconnected.
     """
     services = services_of(request)
     limit = services.settings.max_upload_bytes

@@ -16,6 +16,9 @@ def is_not_modified(request: Request, tag: str) -> bool:
 
 
 def etag_matches(if_none_match: str, own: str) -> bool:
-    """Return whether the header `If-None-Match` lists the entity tag `own`, by weak comparison (RFC 9110)."""
+    """Return whether the header `If-None-Match` lists the entity tag `own`, by weak comparison (RFC 9110).
+
+    `*` matches every tag.
+    """
     tags = (tag.strip().removeprefix("W/") for tag in if_none_match.split(","))
     return any(tag in ("*", f'"{own}"') for tag in tags)

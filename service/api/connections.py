@@ -45,7 +45,11 @@ class Connections:
         return LimitedProtocol(self, **given)
 
     def add(self, connection: LimitedProtocol) -> None:
-        """Add a connection. Above the limit of connections, close another connection or reject the new one."""
+        """Add a connection. Above a limit of connections, close another one or reject the new one.
+
+        The limits are on all connections and on those of one client. A waiting connection is closed, if there is one;
+        with the limit of one client, only a connection of this client.
+        """
         client = None if self._is_proxy(connection) else requester_from_address(_peer(connection))
         self._count(connection, client)
         if not self._sweeping:
@@ -66,7 +70,10 @@ class Connections:
                 del self._per_client[client]
 
     def assign_requester(self, connection: LimitedProtocol) -> None:
-        """Assign the connection of a trusted proxy to the client address for which the proxy forwards a request."""
+        """Assign the connection of a trusted proxy to the client address for which the proxy forwards a request.
+
+        Do nothing for a connection that is not of a trusted proxy.
+        """
         if connection not in self._open or not self._is_proxy(connection):
             return
         lines = [value for name, value in connection.headers if name == b"x-forwarded-for"]

@@ -47,7 +47,10 @@ def requested_media_type(request: Request, offered: tuple[str, ...]) -> str:
 
 
 def accepts_gzip(request: Request) -> bool:
-    """Return whether the client accepts gzip, by name or by `*`, and does not prefer the uncompressed body."""
+    """Return whether the client accepts gzip, by name or by `*`, and does not prefer the uncompressed body.
+
+    Without the header the result is False.
+    """
     qualities = {name: quality for quality, name in reversed(_qualities(joined_header(request, b"accept-encoding")))}
     rest = qualities.get("*", 0.0)
     gzip = next((qualities[name] for name in GZIP_NAMES if name in qualities), rest)
@@ -55,7 +58,10 @@ def accepts_gzip(request: Request) -> bool:
 
 
 def _qualities(given: str) -> list[tuple[float, str]]:
-    """Parse an `Accept` header into (quality from 0 to 1, name) pairs, the most preferred first."""
+    """Parse an `Accept` header into (quality from 0 to 1, name) pairs, the most preferred first.
+
+    Only the first 32 entries count, and entries with an invalid quality are left out.
+    """
     found: list[tuple[float, str]] = []
     for part in given.split(",")[:LARGEST_ACCEPT]:
         name, *parameters = (each.strip().lower() for each in part.split(";"))

@@ -24,7 +24,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppServices:
-    """Services of one application that routes use: caches, queues, workers, jobs and settings."""
+    """Services of one application that routes use: caches, queues, workers, jobs and settings.
+
+    `work_limits`, `audit` and `signer` are None without a limit on work, an audit stream and a signing key.
+    """
 
     settings: Settings
     runner: ComputationRunner
@@ -43,7 +46,10 @@ class AppServices:
 
 
 def services_of(request: Request) -> AppServices:
-    """Return the services of the application that handles a request."""
+    """Return the services of the application that handles a request.
+
+    The application must be running.
+    """
     services: AppServices = request.scope["state"]["services"]
     return services
 

@@ -34,7 +34,7 @@ class Deprecation:
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """Headers of every response of the deprecated route."""
+        """Headers `Deprecation`, `Sunset` and `Link` of every response of the deprecated route."""
         return {
             "Deprecation": f"@{int(self.since.timestamp())}",
             "Sunset": format_datetime(self.sunset.astimezone(UTC), usegmt=True),

@@ -53,7 +53,7 @@ class FastPathApplication(FastAPI):
     def wrap(self, middleware: Callable[[ASGIApp], ASGIApp]) -> None:
         """Put a middleware around the whole application, for fast routes and all others.
 
-        The last one added is outermost.
+        The middleware that is added last is outermost.
         """
         self._entry = middleware(self._entry or self._dispatch)
 

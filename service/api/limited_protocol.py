@@ -44,7 +44,8 @@ class _Rejected(Exception):
 class LimitedProtocol(HttpToolsProtocol):
     """Protocol of one HTTP connection, with limits on sizes and transfer times.
 
-    `waiting_since` is the time when the client became due to send, or None while the server owes a response.
+    Times are seconds of the clock of the event loop. `waiting_since` is the time when the client became due to send, or
+    None while the server owes a response.
     """
 
     def __init__(self, connections: Connections, **given: Any) -> None:
@@ -71,14 +72,17 @@ class LimitedProtocol(HttpToolsProtocol):
 
     @property
     def idle_since(self) -> float | None:
-        """Time since which the server waits for the client to send or receive; None while a response is due."""
+        """Time (event loop, seconds) since which the server waits for the client; None while a response is due.
+
+        The client has to send a request, or to receive a response.
+        """
         if self.waiting_since is not None:
             return self.waiting_since
         return None if self._progress is None else self._progress.since
 
     @property
     def is_idle(self) -> bool:
-        """Whether no part of a new request has arrived on this connection since the last response."""
+        """Whether no request is being answered on this connection, and no part of a new one has arrived."""
         return self._running is None and not self._begun
 
     @override
@@ -202,7 +206,10 @@ class LimitedProtocol(HttpToolsProtocol):
         return self.transport.get_write_buffer_size() == 0
 
     def enforce_timeouts(self, now: float) -> None:
-        """Close the connection if a transfer took too long, or if the client disconnected."""
+        """Close the connection if a transfer or an idle time was too long, or if the client disconnected.
+
+        `now` is the time of the event loop in seconds.
+        """
         if self.flow.read_paused and peer_closed(self.transport):  # where nothing is read, nothing tells
             self.transport.abort()
             return
@@ -223,7 +230,8 @@ class LimitedProtocol(HttpToolsProtocol):
     def reject(self, reason: ServerRejection) -> None:
         """Close the connection for `reason`.
 
-        Send a problem document first, unless an earlier response is still pending.
+        Send a problem document first, unless an earlier response is still pending or the client waits for none. The
+        connection is cut after one second. Do nothing for a connection that was rejected before.
         """
         if self._is_rejected:
             return

@@ -30,13 +30,19 @@ CHALLENGE = 'Bearer realm="privacy-bounds"'
 
 
 def problem_response(problem: Problem, record: RequestContext, headers: dict[str, str] | None = None) -> Response:
-    """Return a problem document as an HTTP response, and record its type in the log entry of the request."""
+    """Return a problem document as an HTTP response, and record its type in the log entry of the request.
+
+    `record` is this log entry.
+    """
     record.problem = problem.type
     return Response(problem.json_bytes(), problem.status, {"Cache-Control": "no-store", **(headers or {})}, MEDIA_TYPE)
 
 
 def error_response(error: Exception, scope: MutableMapping[str, Any]) -> Response:
-    """Return the response to an exception. Errors of the service are logged with their traceback."""
+    """Return the HTTP response to an exception, a problem document.
+
+    `scope` is the ASGI scope of the request. Errors with status 500 are logged with their traceback.
+    """
     record = request_context(scope)
     problem = problem_of(error, scope["path"], record.request_id)
     if problem.status == HTTPStatus.INTERNAL_SERVER_ERROR and record.error is None:
@@ -45,7 +51,11 @@ def error_response(error: Exception, scope: MutableMapping[str, Any]) -> Respons
 
 
 def error_headers(error: Exception, status: int) -> dict[str, str]:
-    """Return the headers of the response to `error`: when to try again, or which credentials to send (RFC 6750)."""
+    """Return the headers of the response to `error`: when to try again, or which credentials to send (RFC 6750).
+
+    `status` is the HTTP status of the response. There are none for other errors, unless the status is 503: try again
+    after one second.
+    """
     match error:
         case QueueFull() | WorkLimitExceeded():
             return {"Retry-After": str(error.retry_after_seconds)}
@@ -58,12 +68,12 @@ def error_headers(error: Exception, status: int) -> dict[str, str]:
 
 
 def unknown_error(scope: MutableMapping[str, Any]) -> Response:
-    """Return the response to an unexpected exception: a fixed text."""
+    """Return the response to an unexpected exception: status 500, with a fixed text."""
     return error_response(Exception(), scope)
 
 
 def shutting_down(scope: MutableMapping[str, Any]) -> Response:
-    """Return the response to a request that the server cancels."""
+    """Return the response to a request that the server cancels because it stops."""
     return error_response(ShuttingDown(), scope)
 
 
@@ -101,7 +111,10 @@ async def _http_exception(request: Request, error: Exception) -> Response:
 
 
 def allowed_methods(request: Request) -> list[str]:
-    """Return the HTTP methods that the path of a request takes, over all routes. HEAD stands beside GET."""
+    """Return the HTTP methods that the path of a request takes, over all routes. HEAD stands beside GET.
+
+    The list is empty for a path without a route.
+    """
     routes: list[BaseRoute] = request.app.router.routes
     scope = {key: request.scope[key] for key in ("type", "path", "root_path", "headers") if key in request.scope}
     found = [
@@ -140,7 +153,8 @@ def _parameter_error(route: object, entry: Mapping[str, Any]) -> FieldError:
 def _range(route: object, place: str, name: str) -> str:
     """Return a sentence with the allowed values of the parameter `name`, from the annotations of its route.
 
-    `place` is where the parameter is sent: path, query or header.
+    For a parameter without such limits, the sentence is the general advice about parameters. `place` is where the
+    parameter is sent: path, query or header.
     """
     fields: list[Any] = getattr(getattr(route, "dependant", None), f"{place}_params", [])
     found: list[list[Any]] = [field.field_info.metadata for field in fields if field.alias == name]

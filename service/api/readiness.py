@@ -24,9 +24,9 @@ ENDING: Final = Check(
 
 @final
 class Readiness:
-    """Checks of the parts of the service that an answer needs: numbers, workers, Redis and jobs.
+    """Checks of the parts of the service that an answer needs: numeric core, workers, Redis and jobs.
 
-    Redis is optional: without Redis the service is degraded, but ready.
+    Redis is optional: while a configured Redis does not respond, the service is degraded, but ready.
     """
 
     def __init__(
@@ -54,7 +54,13 @@ class Readiness:
         """Phrase that says why credentials cannot be checked, or "". None: requests need no credentials."""
 
     def report(self) -> ReadyResponse:
-        """Return the state of each part (numbers, workers, Redis, jobs), and whether the service is ready."""
+        """Return the checks of all parts of the service, and whether the service is ready, degraded or not ready.
+
+        The parts are the numeric core (it reproduces published reference values), workers, Redis, jobs, the audit
+        stream, quarantined results and authentication. A failed check (numeric core, workers, or the shutdown of the
+        service) makes the service not ready. Troubles of the other parts make it degraded. The reference values are
+        computed at most every five seconds.
+        """
         checks = (
             self._check_reference_cases(),
             self._check_worker_pool(),

@@ -50,7 +50,8 @@ class ChartRenderer:
     def start(self) -> None:
         """Start the rendering process in the background, unless it was started before.
 
-        The numbers of the chart are computed meanwhile.
+        The numbers of the chart are computed meanwhile. A failure raises nothing: the next image starts the process
+        again.
         """
         if self._starting is None:
             self._starting = asyncio.create_task(self._start())
@@ -60,8 +61,9 @@ class ChartRenderer:
             await self._pool.start()
 
     async def draw(self, spec: str, image: Image, client: WaitingClient) -> bytes:
-        """Render a Vega-Lite specification as one image. Raise QueueFull, OutOfTime, OutOfMemory or WorkerDied.
+        """Render the Vega-Lite specification `spec` as one image, and return its bytes.
 
+        `image` is the format, and `client` waits for the image. Raise QueueFull, OutOfTime, OutOfMemory or WorkerDied.
         Raise WorkLimitExceeded if the client has used up its work.
         """
         if client.account is not None:
@@ -85,7 +87,7 @@ class ChartRenderer:
 class RenderedBody:
     """Body of a rendered answer.
 
-    `is_complete` is False if parts are missing that a later request, or another machine, would show.
+    `is_complete` is False if a time or cost limit left parts out that a later request, or another machine, would show.
     """
 
     body: bytes
@@ -95,7 +97,7 @@ class RenderedBody:
 class _DependencyResult(NamedTuple):
     """Answer that a rendering shows beside its own, or None if the training run has no such answer.
 
-    `late` is the error of an answer that is too expensive at present.
+    `late` is the error of an answer that is above the cost or time limit, so that it may be computed at another time.
     """
 
     response: Result | None
@@ -125,7 +127,11 @@ class RenderingService:
     async def render(
         self, form: Rendering, computation: Computation[Any, Any], answer: ComputedResult, client: WaitingClient
     ) -> RenderedBody:
-        """Render `answer` in the media type of `form`. Raise the errors of computations and of the chart renderer."""
+        """Render `answer` in the media type of `form`. Raise the errors of computations and of the chart renderer.
+
+        `computation` is the resource that computed the answer. If the first further answer is above a limit of cost or
+        time, a report leaves it out, and any other rendering raises its error. Incomplete bodies are not cached.
+        """
         kept = f"{computation.name};{form.media_type}", answer.digest
         known = self.memory.lookup(*kept) if form.is_expensive else None
         if known is not None:
@@ -147,7 +153,11 @@ class RenderingService:
     async def _compute_dependencies(
         self, dependencies: Sequence[Dependency], client: WaitingClient
     ) -> list[_DependencyResult]:
-        """Compute the answers that a rendering shows beside its own, concurrently. Return them in the given order."""
+        """Compute the answers that a rendering shows beside its own, concurrently. Return them in the given order.
+
+        An answer above the cost or time limit has an error in its place, and one that does not exist is None. Other
+        errors are raised.
+        """
         places = asyncio.Semaphore(self._reads_at_once)
 
         async def compute(dependency: Dependency) -> _DependencyResult:

@@ -27,7 +27,10 @@ LARGEST_UPLOADS_AT_ONCE: Final = 4
 
 
 async def read_json_body(request: Request, services: AppServices) -> bytes:
-    """Read a request body and check that its media type is JSON. Raise UnsupportedMediaType or BodyTooLarge."""
+    """Return the request body, after a check that its media type is JSON.
+
+    Raise UnsupportedMediaType or BodyTooLarge.
+    """
     sent = dict(request.scope["headers"])
     if media_type_of(sent) != JSON:
         raise UnsupportedMediaType
@@ -35,9 +38,10 @@ async def read_json_body(request: Request, services: AppServices) -> bytes:
 
 
 async def read_json(request: Request, services: AppServices, sent: dict[bytes, bytes]) -> bytes:
-    """Read a request body of any type, whose headers are `sent`. Raise BodyTooLarge.
+    """Return the bytes of a request body, whose headers are `sent`. Raise BodyTooLarge and QueueFull.
 
-    While the body arrives, its memory is reserved for the requester (group or address).
+    Neither its content type nor its syntax is checked. While the body arrives, its memory is reserved for the requester
+    (group or address).
     """
     limit = services.settings.max_body_bytes
     check_length(sent.get(b"content-length", b"0"), limit)
@@ -62,13 +66,19 @@ def waiting_client(request: Request) -> WaitingClient:
 
 
 def media_type_of(sent: dict[bytes, bytes]) -> str:
-    """Return the media type of a body by its `Content-Type` header, in lower case and without parameters."""
+    """Return the media type of a body by its `Content-Type` header, in lower case and without parameters.
+
+    The text is empty without the header.
+    """
     content_type = sent.get(b"content-type", b"").decode("latin-1")
     return JSON if content_type == JSON else content_type.partition(";")[0].strip().lower()
 
 
 def check_length(declared: bytes, limit: int) -> None:
-    """Raise BodyTooLarge if the value of Content-Length has too many digits or exceeds `limit` bytes."""
+    """Raise BodyTooLarge if the value of Content-Length has more than 15 digits or exceeds `limit` bytes.
+
+    A value that is no number is accepted; the body itself is counted.
+    """
     if len(declared) > LONGEST_LENGTH_DIGITS or (declared.isdigit() and int(declared) > limit):
         raise BodyTooLarge
 
@@ -76,7 +86,7 @@ def check_length(declared: bytes, limit: int) -> None:
 async def receive_part(request: Request, left: int) -> tuple[bytes, bool]:
     """Receive the next part of a request body. Return its bytes, and whether the body is complete.
 
-    Raise BodyTooLarge if the part has more than `left` bytes.
+    Raise BodyTooLarge if the part has more than `left` bytes, and ClientDisconnect.
     """
     message = await request.receive()
     if message["type"] == "http.disconnect":
@@ -90,7 +100,8 @@ async def receive_part(request: Request, left: int) -> tuple[bytes, bool]:
 async def read_rest(request: Request, begin: bytes, limit: int, reservation: Reservation) -> bytes:
     """Read the rest of a request body after `begin`, and return the whole body.
 
-    Raise BodyTooLarge as soon as the body exceeds `limit`. The memory is accounted to `reservation`.
+    Raise BodyTooLarge as soon as the body exceeds `limit`. The memory is accounted to `reservation`, which becomes
+    overdue while the body arrives at less than 32 KB/s. Raise QueueFull if it is revoked, and ClientDisconnect.
     """
     loop = asyncio.get_running_loop()
     deadline = TransferDeadline(loop.time(), GRACE_SECONDS, LEAST_BYTES_PER_SECOND)

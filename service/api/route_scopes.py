@@ -75,7 +75,7 @@ class ScopesOfPaths:
         ]
 
     def __call__(self, scope: Mapping[str, Any]) -> NeededScope:
-        """Return the scope that the path of an ASGI request needs."""
+        """Return the scope that the path of an ASGI request needs, or `authenticated` for a path without a route."""
         path: str = scope["path"]
         root: str = scope.get("root_path", "")
         if root and path.startswith(f"{root}/"):

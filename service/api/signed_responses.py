@@ -26,7 +26,7 @@ def negotiate_with_statement(request: Request, services: AppServices, offered: t
     """Return the media type for a response that can be JSON, another type in `offered`, or a signed statement.
 
     A resource with JSON alone has ignored `Accept`, and does so unless the client names signed statements. Raise
-    NotAcceptable.
+    NotAcceptable, and NoStatement if the client wants nothing but a signed statement and the service has no key.
     """
     accept = joined_header(request, b"accept")
     names_statement = MARK in accept.lower()
@@ -42,7 +42,10 @@ def negotiate_with_statement(request: Request, services: AppServices, offered: t
 
 
 def vary_header(services: AppServices) -> dict[str, str]:
-    """Return the header `Vary` for a resource whose only media types are JSON and signed statements."""
+    """Return the header `Vary` for a resource whose only media types are JSON and signed statements.
+
+    The mapping is empty for a service that signs nothing.
+    """
     return {} if services.signer is None else {"Vary": "Accept"}
 
 
@@ -55,9 +58,11 @@ async def statement_response(
     kind: SignedKind = "answer",
     named: bytes | None = None,
 ) -> Response:
-    """Return the signed statement about an answer or decision. Raise NoStatement if there can be none.
+    """Return the signed statement about the answer or decision `body` as a response with these headers.
 
-    `named` has the bytes of the request. Without them, they are looked up beside the result.
+    Raise NoStatement without a signing key, and if the answer cannot be signed, for example because its request is not
+    stored. `digest` is that of the request, and `named` has the bytes of the request. Without them, they are looked up
+    beside the result.
     """
     services = services_of(request)
     signer = services.signer
@@ -74,9 +79,9 @@ async def statement_response(
 
 
 async def sign_report(services: AppServices, answer: ComputedResult, report: bytes) -> bytes:
-    """Return an HTML report with its signature.
+    """Return an HTML report with its signature, which refers to the `answer` that the report shows.
 
-    The report stays without a signature if no key is set, or if the answer is not stored.
+    The report stays without a signature if no key is set, if the answer is not stored, or if it cannot be signed.
     """
     if services.signer is None or answer.cache == "unstored":
         return report

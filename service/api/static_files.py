@@ -36,7 +36,7 @@ REVALIDATED: Final = "no-cache"
 @final
 @dataclass(frozen=True, slots=True)
 class StaticFile:
-    """Static file with its compressed variant, if that is shorter, and its entity tag."""
+    """Static file with its compressed variant (None if that is not shorter), and its entity tag."""
 
     body: bytes
     compressed: bytes | None
@@ -44,7 +44,10 @@ class StaticFile:
     media_type: str
 
     def response(self, request: Request, cache_control: str, headers: dict[str, str] | None = None) -> Response:
-        """Return the file, or the status 304 if the browser already has the file."""
+        """Return the file as a response, or the status 304 if the browser already has the file.
+
+        `cache_control` is the value of the header `Cache-Control`.
+        """
         compressed = self.compressed if accepts_gzip(request) else None
         tag = self.tag if compressed is None else self.tag + GZIP_ETAG_SUFFIX
         sent = NOSNIFF | {"ETag": f'"{tag}"', "Cache-Control": cache_control, "Vary": "Accept-Encoding"}
@@ -57,7 +60,10 @@ class StaticFile:
 
 
 def static_file(name: str, body: bytes) -> StaticFile:
-    """Return a static file with the media type that follows from its name."""
+    """Return the static file with content `body` and the media type that follows from its name.
+
+    Raise KeyError for an extension that is not in TYPES.
+    """
     end = name.rpartition(".")[2]
     compressed = None if end in COMPRESSED_TYPES else gzip.compress(body, 9, mtime=0)
     smaller = compressed if compressed is not None and len(compressed) < len(body) else None
@@ -68,7 +74,8 @@ def static_file(name: str, body: bytes) -> StaticFile:
 class StaticFolder:
     """Static files in a folder of the package `service`, whose URLs contain a digest of all files, `build`.
 
-    The folder is `service/<place>`. A URL that contains the digest never changes its content.
+    The folder is `service/<place>`. A URL that contains the digest never changes its content. `files` has them by path
+    below the folder; files with other extensions than those of TYPES are left out.
     """
 
     def __init__(self, *place: str) -> None:

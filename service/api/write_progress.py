@@ -27,8 +27,9 @@ ACKNOWLEDGED_AT: Final = 120
 class WriteProgress:
     """Progress of one client in receiving its responses.
 
-    A client with pending data is too slow if it received less than the minimum rate for `patience` seconds. A client
-    that received everything that was pending at an earlier check gets the full time again.
+    A client with pending data is too slow if it received less than the minimum rate of 4096 bytes per second for
+    `patience` seconds. A client that received everything that was pending at an earlier check gets the full time again.
+    `since` is the time since when it received nothing, None without pending data.
     """
 
     def __init__(self, transport: asyncio.Transport, patience: float) -> None:
@@ -44,7 +45,10 @@ class WriteProgress:
         self._drained += DRAINED_BYTES
 
     def is_behind(self, now: float) -> bool:
-        """Update the progress in receiving responses at the time `now`, and return whether the client is too slow."""
+        """Update the progress in receiving responses at the time `now`, and return whether the client is too slow.
+
+        The time is that of the event loop, in seconds.
+        """
         kept = self._transport.get_write_buffer_size()
         untaken, taken = self._read(kept)
         moved, self._taken, self._untaken, self._drained = taken - self._taken, taken, untaken, 0
@@ -67,7 +71,8 @@ class WriteProgress:
     def _read(self, kept: int) -> tuple[int, int]:
         """Return (bytes that the client has not received yet, bytes that it received since it connected).
 
-        `kept` is the number of bytes that still wait in the process.
+        `kept` is the number of bytes that still wait in the process. On systems other than Linux, and for Unix sockets,
+        only bytes in the process are known to wait.
         """
         connection = _socket_of(self._transport)
         if connection is not None:

@@ -60,7 +60,8 @@ def write_archive(path: Path, folder: Path, facts: Mapping[str, Any]) -> list[st
 def extract_archive(path: Path, folder: Path) -> dict[str, Any]:
     """Check the archive at `path`, write its files into `folder`, and return its manifest.
 
-    Raise BackupError or OSError.
+    Raise BackupError for an archive that is damaged, of a newer format, or has other members than a backup, and if the
+    disk has too little space. Raise OSError if a file exists already.
     """
     try:
         with zipfile.ZipFile(path) as archive:
@@ -121,7 +122,7 @@ def _is_described(described: Any) -> bool:
 def _extract(archive: zipfile.ZipFile, name: str, target: Path, described: Mapping[str, Any]) -> None:
     """Write the file `name` of an archive to the new file `target`.
 
-    Stop when it is longer than its entry `described` in the manifest says.
+    Raise BackupError if its length or checksum is not that of its entry `described` in the manifest.
     """
     digest, left = hashlib.sha256(), int(described["bytes"])
     with (

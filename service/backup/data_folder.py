@@ -33,9 +33,10 @@ EARLIER: Final = ".before-restore"
 
 
 def back_up(folder: Path, target: Path) -> tuple[int, list[str]]:
-    """Write an archive of a data folder, and return the number of jobs and the names of the members.
+    """Write an archive of the data folder `folder` to `target`. Return the number of jobs and the member names.
 
-    The service may run: the file of jobs is copied by SQLite, in one state. Raise BackupError or OSError.
+    The service may run: the file of jobs is copied by SQLite, in one state. Raise BackupError if the folder has nothing
+    to back up, if `target` exists, or if the file of jobs or the keys are damaged. Raise OSError.
     """
     if not any((folder / name).exists() for name in MEMBERS):
         raise BackupError(f"there is nothing to back up in {folder}")
@@ -62,8 +63,9 @@ def back_up(folder: Path, target: Path) -> tuple[int, list[str]]:
 def restore(archive: Path, folder: Path, *, replaces: bool) -> tuple[int, dict[str, Any]]:
     """Write the members of an archive into a data folder. Return the number of jobs, and the manifest.
 
-    With `replaces`, files of the folder with the same names are kept under new names with EARLIER. Quarantined results
-    of the folder stay in quarantine. All members are checked before the first change. Raise BackupError or OSError.
+    Raise BackupError if files of the same names exist (unless `replaces`), if a service uses the folder, or if the
+    archive is damaged; raise OSError. With `replaces`, files of the folder with the same names are kept under new names
+    with EARLIER. Quarantined results of the folder stay in quarantine. All members are checked before the first change.
     """
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     with (
@@ -95,7 +97,10 @@ def restore(archive: Path, folder: Path, *, replaces: bool) -> tuple[int, dict[s
 
 
 def _copy_jobs(source: Path, target: Path) -> int:
-    """Copy the database file of jobs from `source` to `target` in one state, check the copy, and count its jobs."""
+    """Copy the database file of jobs from `source` to `target` in one state, check the copy, and count its jobs.
+
+    Raise BackupError if the file cannot be copied, or is damaged or of a newer version.
+    """
     try:
         with (
             closing(sqlite3.connect(source, timeout=WAIT_SECONDS, isolation_level=None)) as original,
@@ -162,7 +167,7 @@ def _check_keys(folder: Path) -> None:
 def _add_quarantined(present: Path, restored: Path) -> None:
     """Append the quarantined results of the file `present` to those of the file `restored`.
 
-    The last line of either file may be incomplete.
+    The last line of either file may be incomplete. Do nothing if there is no file `present`.
     """
     if present.exists():
         with restored.open("ab") as file:
@@ -180,7 +185,10 @@ def _free_ending(folder: Path) -> str:
 
 
 def _put_aside(path: Path, ending: str) -> None:
-    """Append `ending` to the names of the file at `path` and of those that SQLite keeps beside it."""
+    """Append `ending` to the names of the file at `path` and of those that SQLite keeps beside it.
+
+    Do nothing for files that do not exist.
+    """
     for each in (path, *(path.with_name(path.name + end) for end in BESIDE)):
         if os.path.lexists(each):
             each.replace(each.with_name(each.name + ending))

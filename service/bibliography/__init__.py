@@ -47,7 +47,8 @@ def software(resources: Sequence[str]) -> Source:
 def citations(text: str) -> list[str]:
     """Return the citations in a text, in order.
 
-    Their form is that of `Source.cited_as`: names and a year.
+    Their form is that of `Source.cited_as`: names and a year, the name of a standard, or names and an abbreviation. The
+    list is empty without citations.
     """
     found: list[str] = []
     for families, label, year, standard in _CITATION.findall(text):
@@ -57,6 +58,9 @@ def citations(text: str) -> list[str]:
 
 
 def sources_of(text: str) -> list[Source]:
-    """Return the sources that a text cites, without repetitions. Other names with a year are ignored."""
+    """Return the sources that a text cites, without repetitions. Other names with a year are ignored.
+
+    They are in the order of SOURCES, not of the text.
+    """
     names = set(citations(text))
     return [source for source in SOURCES if not names.isdisjoint(source.cited_as)]

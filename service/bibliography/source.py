@@ -19,7 +19,10 @@ VENUE_FIELDS: Final[dict[Kind, str]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """Paper, book or software that answers, errata or pages name. Unverified fields are None."""
+    """Paper, book or software that answers, errata or pages name.
+
+    Fields that the source does not have, or that are not verified, are None.
+    """
 
     key: str
     kind: Kind

@@ -37,14 +37,14 @@ def add_forms(parser: argparse.ArgumentParser) -> Any:
 
 
 def port(text: str) -> int:
-    """Parse a port number. Port 0 selects a free port. Raise ArgumentTypeError."""
+    """Parse a port number from 0 to 65535. Port 0 selects a free port. Raise ArgumentTypeError."""
     if not (text.isascii() and text.isdigit() and int(text) <= LARGEST_PORT):
         raise argparse.ArgumentTypeError(f"use a port number from 0 to {LARGEST_PORT}, not {text!r}")
     return int(text)
 
 
 def address(text: str) -> tuple[str, int]:
-    """Parse the host and port in `HOST:PORT`. Raise ArgumentTypeError."""
+    """Parse the host and port in `HOST:PORT`. Brackets around an IPv6 address are removed. Raise ArgumentTypeError."""
     host, _, number = text.rpartition(":")
     if not host or (":" in host and not (host.startswith("[") and host.endswith("]"))):
         raise argparse.ArgumentTypeError(f"use HOST:PORT, for example 127.0.0.1:8001, not {text!r}")
@@ -52,7 +52,7 @@ def address(text: str) -> tuple[str, int]:
 
 
 def count(text: str) -> int:
-    """Parse a number of processes or jobs. Raise ArgumentTypeError."""
+    """Parse a number of processes or jobs from 1 to 1000. Raise ArgumentTypeError for any other text."""
     if not (text.isascii() and text.isdigit() and 1 <= int(text) <= LARGEST_COUNT):
         raise argparse.ArgumentTypeError(f"use a number from 1 to {LARGEST_COUNT}, not {text!r}")
     return int(text)

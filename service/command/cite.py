@@ -27,10 +27,10 @@ def add_cite_command(commands: Commands) -> None:
 
 
 def cite(keys: Sequence[str], *, every: bool, listed: bool) -> int:
-    """Print BibTeX entries of the sources with these keys, and return the exit code.
+    """Print BibTeX entries of the sources with these keys, and return the exit code of the command.
 
     `every` selects all sources, and `listed` prints a list of keys instead. Without keys, print the entry of the
-    software.
+    software. The code is 2 for an unknown key, else 0.
     """
     from service.bibliography import SOFTWARE_KEY, SOURCES, software
     from service.bibliography.source import join_bibtex

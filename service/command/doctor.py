@@ -16,7 +16,8 @@ MARKS: Final = {"ok": "ok", "warning": "warning", "failed": "FAILED"}
 def run_doctor(url: str | None, *, as_json: bool) -> int:
     """Check the deployment with the settings of the environment. Return 0 if it is healthy, otherwise 1.
 
-    Warnings leave it healthy. `url` is the address of a running service, which is checked as well, or None.
+    Warnings leave it healthy. `as_json` prints the findings as JSON. `url` is the address of a running service, which
+    is checked as well, or None.
     """
     from service.doctor.examination import examine
 

@@ -44,7 +44,12 @@ def _names() -> tuple[str, ...]:
 
 
 def write_figure(name: str | None, output: str | None, *, listed: bool) -> int:
-    """Write a figure to a file, or the list of all figures to standard output, and return the exit code."""
+    """Write the figure `name` to the file `output`, and return the exit code of the command.
+
+    The ending of `output` selects SVG, PDF, CSV or Vega-Lite (.json). The code is 2, after an error message, for an
+    unknown name or ending, a refused request or a failed write, else 0. With `listed`, the list of all figures is
+    written to standard output instead.
+    """
     from service.rendering.paper_figures import FIGURES
 
     if listed:

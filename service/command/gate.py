@@ -13,9 +13,10 @@ from service.rendering.numbers import percent_up, rounded_down, rounded_up
 
 
 def explain_failure(response: BaseModel) -> tuple[str, ...]:
-    """Return three sentences about a policy that is not met, or nothing.
+    """Return three sentences about a policy that is not met, or an empty tuple.
 
-    The sentences name the policy and its verdict, the first failed limit with its margin, and what remains to be done.
+    The tuple is empty if the policy is met, without a policy, and for responses that are no assessment. The sentences
+    name the policy and its verdict, the first failed limit with its margin, and what remains to be done.
     """
     decided = response.decision if isinstance(response, AssessmentsResponse) else None
     if decided is None or decided.verdict == "met":
@@ -33,18 +34,21 @@ def _first_failure(decided: Decision) -> str:
 
 
 def _failed(decided: Decision) -> list[Ruling]:
-    """Return the rules that stop the run: violated rules first, and those farthest beyond their limits first."""
+    """Return the rules that stop the run: violated rules first, and those farthest beyond their limits first.
+
+    Undecided rules count, and rules that only warn do not.
+    """
     stopping = [each for each in decided.rulings if each.rule.severity == "error" and each.verdict != "met"]
     return sorted(stopping, key=lambda each: (each.verdict == "undecided", _margin(each)))
 
 
 def _margin(ruling: Ruling) -> float:
-    """Return the distance of a rule's number to the limit, negative beyond the limit."""
+    """Return the relative distance of a rule's number to the limit, negative beyond the limit (-inf if unknown)."""
     return -math.inf if ruling.margin is None else ruling.margin
 
 
 def _amount(ruling: Ruling) -> str:
-    """Return by how much the limit of a rule is exceeded, or why the rule is undecided."""
+    """Return in words by how much the limit of a rule is exceeded, or why the rule is undecided."""
     number = _number(ruling)
     if number is None or ruling.reason is not None:
         return f"{ruling.verdict.capitalize()}: {ruling.reason or 'no bounds are proved.'}"

@@ -36,7 +36,8 @@ def resource_by_path(path: str) -> Computation[Any, Any]:
 def evaluate(computation: Computation[Any, Any], body: bytes, instance: str) -> bytes | Problem:
     """Return the JSON response of a request, or the problem. The bytes are equal to those of the service over HTTP.
 
-    `instance` is the URI of the request in a problem document.
+    `body` is the JSON of the request, or an archive of arrays if the resource takes archives. `instance` is the URI of
+    the request in a problem document.
     """
     try:
         if computation.read_archive is not None and body.startswith(ARCHIVE_SIGNATURE):
@@ -51,9 +52,11 @@ def evaluate(computation: Computation[Any, Any], body: bytes, instance: str) -> 
 
 
 def represent(computation: Computation[Any, Any], body: bytes, media_type: str, instance: str) -> bytes | Problem:
-    """Convert a JSON response body to another media type, or return the problem of an unknown media type.
+    """Convert a JSON response body to another media type, or return a problem.
 
     `instance` is the URI of the request in a problem document.
+
+    The problem says that the resource has no such media type (JSON counts as none).
     """
     from service.rendering.registry import media_types, renderings_of
 
@@ -63,7 +66,10 @@ def represent(computation: Computation[Any, Any], body: bytes, media_type: str, 
 
 
 def render(computation: Computation[Any, Any], body: bytes, media_type: str) -> bytes:
-    """Convert a JSON response body to another media type of the resource. Charts are rendered in this process."""
+    """Convert a JSON response body of a resource to another of its media types, and return the bytes.
+
+    Charts are rendered in this process. Raise KeyError for a media type that the resource does not have.
+    """
     from service.rendering.chart_images import ChartRequest, render_chart
     from service.rendering.registry import renderings_of
 
@@ -88,7 +94,7 @@ def _compute_dependency(dependency: Dependency) -> Result | None:
 
 
 def draw(spec: str, media_type: str) -> bytes:
-    """Return a Vega-Lite specification as a standalone image, or unchanged if JSON is requested."""
+    """Return a Vega-Lite specification as an SVG or PNG image, or unchanged for any other media type."""
     from service.rendering.chart_images import ChartRequest, as_standalone_svg, render_chart
     from service.rendering.registry import PNG, SVG
 

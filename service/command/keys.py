@@ -61,7 +61,10 @@ def add_keys_command(commands: Commands) -> None:
 
 
 def run_keys(chosen: argparse.Namespace) -> int:
-    """Run one action on the API keys. Return 0, or 2 after a problem was written to standard error."""
+    """Run the action on API keys that the parsed command line names.
+
+    Return 0, or 2 after a problem was written to standard error.
+    """
     from service.access.errors import KeyStoreError
     from service.server.access import key_store
     from service.server.serve import load_settings
@@ -115,7 +118,7 @@ def _rotate(store: KeyStore, identifier: str, expires: float | None, keep_second
 
 
 def name(text: str) -> str:
-    """Parse the name of a caller or a group. Raise ArgumentTypeError."""
+    """Parse the name of a caller or a group (1 to 64 characters, `api_keys.NAME`). Raise ArgumentTypeError."""
     from service.access.api_keys import NAME, NAME_RULE
 
     if not NAME.fullmatch(text):
@@ -124,7 +127,10 @@ def name(text: str) -> str:
 
 
 def duration(text: str) -> float:
-    """Parse a duration such as 90d, 12h or 30m, and return its seconds. Raise ArgumentTypeError."""
+    """Parse a duration such as 90d, 12h or 30m, of at most 100 years, and return its seconds.
+
+    Raise ArgumentTypeError for any other text.
+    """
     found = re.fullmatch("([0-9]{1,6})([mhd])", text, re.ASCII)
     seconds = int(found[1]) * UNIT_SECONDS[found[2]] if found else LONGEST_SECONDS + 1
     if seconds > LONGEST_SECONDS:
@@ -135,7 +141,7 @@ def duration(text: str) -> float:
 def moment(text: str) -> float:
     """Parse a duration or a date such as 2027-12-31, and return the time in seconds since 1970.
 
-    Raise ArgumentTypeError for any other text.
+    A duration counts from now, and a date without a time zone is in UTC. Raise ArgumentTypeError for any other text.
     """
     if re.fullmatch("[0-9]+[mhd]", text, re.ASCII):
         return time.time() + duration(text)

@@ -77,7 +77,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code.
 
     Return 0 on success, 1 if a policy is not met, 3 if only an attestation is missing, and 2 after a problem was
-    written to standard error.
+    written to standard error. An interrupted command has the code 130, and a service that cannot listen 3.
     """
     sent = sys.argv[1:] if arguments is None else list(arguments)
     open_missing_streams()
@@ -232,16 +232,18 @@ def run_resource(
     """Answer the request in a file. Write the response to standard output, or the problem to standard error.
 
     `files` holds further members of the request by name, as paths or as JSON. `form` is TABLE or a media type. Without
-    `form`, a terminal receives a table, and a pipe or a file receives the response bytes. Return the exit code.
+    `form`, a terminal receives a table, and a pipe or a file receives the response bytes. Return the exit code: 2 after
+    a problem, else that of the resource (`main`).
     """
     request = read_request(computation, source, files)
     return PROBLEM_EXIT_CODE if request is None else answer_request(computation, request, form)
 
 
 def answer_request(computation: Computation[Any, Any], request: bytes, form: str | None = None) -> int:
-    """Answer a request, write the response or the problem, and return the exit code.
+    """Answer the JSON request, write the response or the problem, and return the exit code.
 
-    `form` is TABLE or a media type. Without `form`, a terminal receives a table, and a pipe or a file the response
+    The code is 2 after a problem, else that of the resource: 0, or for a policy 1 or 3. `form` is TABLE, VALUE (the
+    safe values alone) or a media type. Without `form`, a terminal receives a table, and a pipe or a file the response
     bytes.
     """
     body = compute_response(computation, request)
@@ -296,9 +298,10 @@ def compute_response(computation: Computation[Any, Any], request: bytes) -> byte
 
 
 def plot(name: str, source: str, output: Path, targets: Sequence[float]) -> int:
-    """Draw the answer to a request into an .svg, .png or .json file, and return the exit code.
+    """Draw the answer to a request to the resource `name` into an .svg, .png or .json file.
 
-    `targets` are limits on the answers of a sweep, in order, drawn as lines.
+    Return the exit code: 0, or 2 after an error was written to standard error. `source` is the file of the request, and
+    `output` that of the chart. `targets` are limits on the answers of a sweep, in order, drawn as lines.
     """
     from service.command.in_process import draw, render
     from service.rendering.registry import PNG, SVG, VEGA_LITE

@@ -23,7 +23,11 @@ COLUMNS: Final = ("job", "state", "points", "resource", "requester", "why")
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperateArguments:
-    """Arguments of one command `operate jobs`. `subject` is the id of a job, or None."""
+    """Arguments of one command `operate jobs`.
+
+    `subject` is the id of a job, or None for all jobs, and `requester` None selects all requesters. `ended` lists or
+    removes ended jobs, `limit` and `cursor` select a page of them, and `as_json` writes JSON.
+    """
 
     action: str
     subject: str | None
@@ -60,7 +64,10 @@ def run_operate(arguments: OperateArguments) -> int:
 
 
 def _run(administration: Administration, arguments: OperateArguments) -> tuple[Response, list[str]]:
-    """Run one operation on jobs, and return its response and the lines for a terminal."""
+    """Run one operation on jobs. Return its response in the form of the API, and the lines for a terminal.
+
+    Raise JobNotFound, InvalidCursor and JobsUnavailable.
+    """
     name = arguments.subject or ""
     if arguments.action == "list":
         listed = (
@@ -90,7 +97,7 @@ def _administration(settings: Settings) -> Generator[Administration]:
 def _repository(settings: Settings) -> JobRepository:
     """Return the job storage that the service uses with these settings. Create no storage.
 
-    Raise JobsUnavailable if there is none.
+    Raise JobsUnavailable if the data folder has no file of jobs. Redis is not contacted.
     """
     from service.jobs.errors import JobsUnavailable
 

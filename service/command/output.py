@@ -22,9 +22,10 @@ def print_error(sentence: str) -> None:
 
 
 def render_output(computation: Computation[Any, Any], body: bytes, form: str) -> bytes:
-    """Return a response body as a table or in a media type.
+    """Return a response body of a resource as a table or in a media type, as bytes.
 
-    A table is the text or the aligned CSV of the resource, if the resource has one of these renderings.
+    `form` is TABLE or the media type. A table is the text or the aligned CSV of the resource, if the resource has one
+    of these renderings, else a table of all numbers. Without a CSV rendering, CSV has these numbers as well.
     """
     if form == JSON:
         return body
@@ -51,7 +52,10 @@ def terminal_width() -> int | None:
 
 @contextmanager
 def progress_indicator() -> Generator[None]:
-    """Show the elapsed time on the terminal while the block runs, from the first second on."""
+    """Show the elapsed time on the terminal while the block runs, from the first second on.
+
+    Show nothing if standard error is not a terminal.
+    """
     if not sys.stderr.isatty():
         yield
         return

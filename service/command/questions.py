@@ -20,7 +20,10 @@ VALUE: Final = "value"
 
 @dataclass(frozen=True, slots=True)
 class DirectQuestion:
-    """Command with one question. `options` maps options to members of the question, with their help."""
+    """Command with one question, whose type is `kind`.
+
+    `options` maps options to members of the question, with their help.
+    """
 
     kind: str
     help: str
@@ -86,9 +89,10 @@ def add_question_commands(commands: Commands) -> None:
 
 
 def request_of(command: str, chosen: argparse.Namespace) -> bytes | None:
-    """Return the request of a command, or None after an error was printed.
+    """Return the JSON request of a command with one question, or None after an error was printed.
 
-    A note on standard error says how the options were read as a run.
+    `chosen` has the parsed options. The error is about options that are missing or contradict each other, or about the
+    file of the run. A note on standard error says how the options were read as a run.
     """
     question = QUESTIONS[command]
     mechanism = _mechanism(chosen)
@@ -122,7 +126,10 @@ def _mechanism(chosen: argparse.Namespace) -> Any:
 
 
 def safe_values(body: bytes) -> bytes:
-    """Return the safe values of the answer in a response body, one per line, with all their digits."""
+    """Return the safe values of the only answer in a response body, one per line, with all their digits.
+
+    A trade-off curve has one power for each false positive rate, any other answer one number.
+    """
     (answer,) = json.loads(body)["answers"]
     numbers = [point["power"] for point in answer["points"]] if "points" in answer else [answer]
     return "".join(f"{number['value']}\n" for number in numbers).encode()

@@ -31,7 +31,8 @@ class CannotReplay(Exception):
 def compute_again(statement: Statement) -> tuple[str, dict[str, Any]]:
     """Return the SHA-256 of the answer that this version computes for a signed statement, and the answer itself.
 
-    The answer is as a statement would contain it. Raise CannotReplay.
+    The answer is as a statement would contain it. Raise CannotReplay for a statement of a newer version, an unknown
+    resource, or a request that this version cannot read or refuses.
     """
     if _numbers(statement.engine_version) > _numbers(ENGINE_VERSION):
         raise CannotReplay(
@@ -103,5 +104,8 @@ def restore_request(computation: Computation[Any, Any], statement: Statement) ->
 
 
 def _numbers(version: str) -> tuple[int, ...]:
-    """Return the numbers in the text of a version, by which versions are ordered."""
+    """Return the numbers in the text of a version, such as (1, 2, 0), by which versions are ordered.
+
+    At most eight numbers count.
+    """
     return tuple(int(part) for part in re.findall(r"[0-9]{1,9}", version)[:8])

@@ -46,7 +46,10 @@ def load_request(computation: Computation[Any, Any], source: str, files: Mapping
 
 
 def infer_plot_resource(source: str) -> str:
-    """Return the resource of the request in a file, inferred from its fields. The default is `curves`."""
+    """Return the resource of the request in a file, inferred from its fields.
+
+    The default, also for a file that cannot be read, is `curves`.
+    """
     try:
         content: Any = json.loads(Path(source).read_bytes())
     except (OSError, ValueError):
@@ -56,7 +59,10 @@ def infer_plot_resource(source: str) -> str:
 
 
 def decode_json(body: bytes) -> Any:
-    """Decode a JSON file. Return None for invalid JSON, and "" for bytes that are not text, such as a pickle."""
+    """Decode a JSON file. Return None for invalid JSON.
+
+    Return an empty text for bytes that are not text, such as a pickle.
+    """
     try:
         return json.loads(body)
     except UnicodeDecodeError:
@@ -68,7 +74,8 @@ def decode_json(body: bytes) -> Any:
 def is_request(content: Any, computation: Computation[Any, Any]) -> bool:
     """Return whether a JSON value is a complete request.
 
-    The states of other libraries also have `mechanism`, but as a string.
+    It is one if it has a member of the request other than `mechanism` and `format`, or an object as `mechanism`. The
+    states of other libraries also have `mechanism`, but as a string.
     """
     if not isinstance(content, dict):
         return False
@@ -78,7 +85,7 @@ def is_request(content: Any, computation: Computation[Any, Any]) -> bool:
 
 
 def as_mechanism(state: Any) -> dict[str, Any]:
-    """Return a mechanism unchanged, and the state of another library as an imported mechanism.
+    """Return a mechanism unchanged, (an object with `type`), and any other value as an imported mechanism.
 
     The short forms of the Python client become `dpsgd`, and a note on standard error says so.
     """

@@ -42,7 +42,7 @@ class ShortErrorParser(argparse.ArgumentParser):
 
     @override
     def error(self, message: str) -> NoReturn:
-        """Print an error without the usage, and exit."""
+        """Print an error without the usage, and exit with the code 2."""
         self.exit(
             USAGE_EXIT_CODE, f"{self.prog}: {message.rstrip('.')}.\nHelp: {self.prog} --help\n".replace("?.", "?")
         )
@@ -57,12 +57,18 @@ def _is_option(word: str) -> bool:
 
 
 def shown(word: str) -> str:
-    """Return the beginning of a word of a command line, in printable characters, for an error message."""
+    """Return the first 64 characters of a word of a command line for an error message.
+
+    A question mark replaces each character that is not printable.
+    """
     return "".join(each if each.isprintable() else "?" for each in word[:LONGEST_SHOWN])
 
 
 def suggestion(word: str, known: Iterable[str]) -> str:
-    """Return a question that names the known word nearest to an unknown one, or ""."""
+    """Return a question that names the word of `known` nearest to the unknown `word`, or "".
+
+    The text is empty if no word has a similarity of 0.6, and for words of more than 64 characters.
+    """
     if len(word) > LONGEST_SHOWN:
         return ""
     names = sorted(known)

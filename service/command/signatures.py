@@ -53,7 +53,10 @@ def add_signature_commands(commands: Commands) -> None:
 
 
 def create_key(output: str | None) -> int:
-    """Print a new private key for signatures, or write it to the new file `output`, and return the exit code."""
+    """Print a new private key for signatures, or write it to the new file `output`, and return the exit code.
+
+    The code is 2 if the file exists or cannot be written, else 0.
+    """
     from service.signing.keys import create_private_key
 
     key = create_private_key()
@@ -70,7 +73,10 @@ def create_key(output: str | None) -> int:
 
 
 def print_public_keys(file: str) -> int:
-    """Print the public keys of a PEM file as a JSON Web Key Set, and return the exit code."""
+    """Print the public keys of a PEM file as a JSON Web Key Set, and return the exit code.
+
+    The code is 2, after an error message, for a file without usable keys, else 0.
+    """
     import json
 
     from service.signing.errors import UnusableKeys
@@ -85,7 +91,11 @@ def print_public_keys(file: str) -> int:
 
 
 def verify(file: str, keys: str) -> int:
-    """Verify a signed statement or report, say in one sentence what was verified, and return the exit code."""
+    """Verify the signed statement or report in `file`, and say in one sentence what was verified.
+
+    Return the exit code: 0, 1 if the signature is wrong, and 2 if a file is unreadable. `keys` is a file of public
+    keys.
+    """
     found = _read_statement(file, keys)
     if isinstance(found, int):
         return found
@@ -101,7 +111,11 @@ def describe(statement: Statement) -> str:
 
 
 def replay(file: str, keys: str | None) -> int:
-    """Compute the answer of a signed statement again, say in one sentence what differs, and return the exit code."""
+    """Compute the answer of a signed statement again, say in one sentence what differs, and return the exit code.
+
+    The code is 1 if an enclosure, a verdict or the signature contradicts, and 2 if a file is unreadable or the answer
+    cannot be computed, else 0. With `keys`, a file of public keys, the signature is verified first.
+    """
     found = _read_statement(file, keys)
     if isinstance(found, int):
         return found
@@ -123,7 +137,7 @@ def replay(file: str, keys: str | None) -> int:
 
 
 def _read_statement(file: str, keys: str | None) -> Statement | int:
-    """Return the signed statement in a file, or the exit code after an error was reported.
+    """Return the signed statement in a file, or the exit code (1 or 2) after an error was reported.
 
     The statement is verified if `keys`, a file of public keys, is given.
     """
@@ -147,7 +161,10 @@ def _read_statement(file: str, keys: str | None) -> Statement | int:
 
 
 def _read(file: str) -> bytes | None:
-    """Return the content of a file or of standard input, or None after an error was reported."""
+    """Return the content of a file or of standard input, or None after an error was reported.
+
+    At most 64 MB and one byte are read.
+    """
     try:
         if file == "-":
             return sys.stdin.buffer.read(LARGEST_FILE + 1)
@@ -159,7 +176,7 @@ def _read(file: str) -> bytes | None:
 
 
 def _read_keys(file: str) -> dict[str, VerificationKey]:
-    """Return the public keys in a file. Raise OSError, or UnusableKeys."""
+    """Return the public keys in a JSON Web Key Set file, by key id. Raise OSError, or UnusableKeys."""
     from service.signing.keys import LARGEST_KEY_SET, parse_key_set
 
     with Path(file).open("rb") as opened:

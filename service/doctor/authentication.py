@@ -21,7 +21,10 @@ CREATE: Final = "privacy-bounds keys create --scope compute --name NAME"
 
 
 def check_authentication(settings: Settings) -> Iterator[Finding]:
-    """Yield whether requests need credentials, and whether the store and the issuer of credentials are usable."""
+    """Yield whether requests need credentials, and whether the store and the issuer of credentials are usable.
+
+    If a setting switches credentials off, yield one warning.
+    """
     if settings.require_authentication is False:
         sentence = "Requests need no credentials."
         remedy = f"Set {PREFIX}REQUIRE_AUTHENTICATION=true where other machines reach the service."

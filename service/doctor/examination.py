@@ -13,7 +13,7 @@ REMEDY = "The guide, Operating, Settings, lists the settings and their ranges."
 
 
 def examine(default_folder: Path, url: str | None) -> Iterator[Finding]:
-    """Yield the findings of all checks. `url` is the address of a running service, or None.
+    """Yield the findings of all checks. `url` is the address of a running service, or None, so that none is checked.
 
     `default_folder` is the data folder without a setting. The checks change nothing but a key of Redis, which expires.
     """

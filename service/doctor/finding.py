@@ -11,9 +11,10 @@ MEGABYTE: Final = 2**20
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Result of one check: what was seen, and what to do. A warning leaves a deployment healthy.
+    """Result of one check of a deployment: a status, a sentence on what was seen, and a remedy.
 
-    No sentence contains a secret.
+    `check` names the check. The remedy is empty if nothing is wrong. A warning leaves a deployment healthy. No sentence
+    contains a secret.
     """
 
     check: str

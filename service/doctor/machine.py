@@ -44,7 +44,7 @@ def check_numbers() -> Iterator[Finding]:
 def check_memory(settings: Settings, files: tuple[Path, ...] = MEMORY_LIMIT_FILES) -> Iterator[Finding]:
     """Yield whether the processes of the service fit into the memory limit of the container.
 
-    `files` are those that may hold this limit.
+    `files` are those that may hold this limit; without a limit nothing is wrong. Too little memory is a warning.
     """
     limit = next(filter(None, map(_memory_limit, files)), None)
     if limit is None:

@@ -34,7 +34,11 @@ USER: Final = "Give the user the permissions in deploy/redis/start.sh."
 
 
 def check_redis(settings: Settings) -> Iterator[Finding]:
-    """Yield whether Redis serves as the settings need it."""
+    """Yield whether Redis serves as the settings need it.
+
+    Without an address of Redis in the settings, yield one finding that nothing is wrong. An unreachable Redis is a
+    failure.
+    """
     if settings.redis_url is None:
         yield Finding("redis", "ok", "No Redis is set: results are kept in memory, and jobs in the data folder.")
         return
@@ -84,7 +88,10 @@ def _check_connection(client: Any, settings: Settings) -> Iterator[Finding]:
 
 
 def check_permissions(client: Any) -> Iterator[Finding]:
-    """Yield whether the user may do what the service does, and no more. Raise RedisError."""
+    """Yield whether the user may do what the service does, and no more.
+
+    Missing permissions are a failure, and needless ones a warning. Raise RedisError if Redis does not respond.
+    """
     key = KEY + secrets.token_hex(8)
     needed: dict[str, Callable[[], Any]] = {
         "SET": lambda: client.set(key, "1", px=10_000),
@@ -126,7 +133,7 @@ def _may(client: Any, command: tuple[str, ...]) -> bool:
 
 
 def check_anonymous_access(url: str) -> Iterator[Finding]:
-    """Yield whether Redis answers without a password."""
+    """Yield whether Redis at `url` answers without a password: a failure, or a warning if Redis is on this machine."""
     parts = urlsplit(url)
     bare = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
     try:
@@ -214,7 +221,10 @@ def check_persistence(about: dict[str, Any]) -> Finding:
 
 
 def check_jobs(url: str, settings: Settings) -> Iterator[Finding]:
-    """Yield whether the jobs in Redis are readable with the seal keys, and whether workers compute them."""
+    """Yield whether the jobs in Redis are readable with the seal keys, and whether workers compute them.
+
+    Missing workers are a warning, and unreadable jobs a failure.
+    """
     keys = [key.get_secret_value() for key in settings.seal_key]
     try:
         with closing(RedisStore(url, EntryAuthenticator(keys))) as store:

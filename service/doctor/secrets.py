@@ -19,7 +19,11 @@ RANDOM: Final = "Make a random key: openssl rand -hex 32."
 
 
 def check_seal_key(settings: Settings) -> Iterator[Finding]:
-    """Yield whether entries of Redis are sealed with keys that nobody can guess."""
+    """Yield whether entries of Redis are sealed with keys that nobody can guess.
+
+    A published key is a failure. A missing key (with Redis), one with less than 8 different characters, and a repeated
+    key are warnings.
+    """
     keys = [key.get_secret_value() for key in settings.seal_key]
     if not keys:
         if settings.redis_url is None:
@@ -39,13 +43,16 @@ def check_seal_key(settings: Settings) -> Iterator[Finding]:
 
 
 def check_redis_password(settings: Settings) -> Iterator[Finding]:
-    """Yield a failure if the password of Redis is a published one, which is no secret."""
+    """Yield a failure if the password of Redis is a published one, which is no secret, and nothing otherwise."""
     if settings.redis_password is not None and settings.redis_password.get_secret_value() in PUBLISHED:
         yield Finding("redis password", "failed", "The password of Redis is published.", "Set another password.")
 
 
 def check_secret_files(environment: Mapping[str, str] = os.environ) -> Iterator[Finding]:
-    """Yield the files of secrets that other users of the machine may read or write."""
+    """Yield for each file of a secret whether other users of the machine may read or write it.
+
+    Files that do not exist are left out here.
+    """
     for field in secret_fields():
         name = f"{PREFIX}{field.upper()}{SUFFIX}"
         path = environment.get(name)

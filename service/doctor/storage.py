@@ -46,7 +46,10 @@ def check_data_folder(settings: Settings, default: Path) -> Iterator[Finding]:
 
 
 def check_disk(folder: Path, wanted_bytes: int) -> Iterator[Finding]:
-    """Yield whether a folder has space for as many bytes as jobs may store."""
+    """Yield whether the disk of a folder has `wanted_bytes` of free space, as much as jobs may store.
+
+    Less is a warning, and less than 64 MB a failure.
+    """
     free = shutil.disk_usage(folder).free
     text = f"{as_mebibytes(free)} are free in {folder}."
     remedy = f"Free space, or lower {PREFIX}JOB_STORED_BYTES."
@@ -106,7 +109,10 @@ def check_quarantine(settings: Settings, default: Path) -> Iterator[Finding]:
 
 
 def check_time(then: float, event: str) -> Finding:
-    """Return whether an event of the past lies in the past of this clock. `then` is its time in seconds."""
+    """Return whether an event of the past lies in the past of this clock. `then` is its time in seconds since 1970.
+
+    It may be at most 5 s in the future, because clocks differ.
+    """
     ahead = then - time.time()
     if ahead <= LARGEST_CLOCK_SKEW_SECONDS:
         return Finding("clock", "ok", "The clock is not before the last stored event.")

@@ -14,7 +14,10 @@ from service.resources.abstract import Quote
 
 
 async def charge_hit(client: WaitingClient) -> None:
-    """Count an answer from a cache in the account of the client, if there is one. Raise WorkLimitExceeded."""
+    """Count an answer from a cache as HIT_UNITS (about 100 us of CPU time) in the account of the client.
+
+    Do nothing if the client has no account. Raise WorkLimitExceeded.
+    """
     if client.account is not None:
         await client.account.charge(HIT_UNITS)
 
@@ -24,8 +27,9 @@ async def charge_computation(
 ) -> ComputedResult:
     """Return the result of the awaitable `computing`, and charge its work to the account of the client.
 
-    The estimate is charged before, and corrected afterwards. A computation without an answer is charged by the time for
-    which it held a worker. Raise WorkLimitExceeded.
+    The estimate is charged before, and corrected afterwards. A computation that nobody waits for any more, or that
+    exceeded its time limit, is charged the time for which it held a worker. A computation that was rejected is not
+    charged, and any other failed one is charged its estimate. Raise WorkLimitExceeded.
     """
     account = client.account
     if account is None:

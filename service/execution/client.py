@@ -35,7 +35,7 @@ class WaitingClient:
     """Client that waits for a result.
 
     `requester` is the key that queues, caches and quotas account to. `wait_disconnected()` returns when the client has
-    disconnected. `account` counts the work of the requester; None: its work has no limit.
+    disconnected; the default never returns. `account` counts the work of the requester; None: its work has no limit.
     """
 
     requester: str
@@ -52,8 +52,8 @@ def requester_from_address(address: str | None) -> str:
     """Return the requester key of a client address, to which its work is accounted.
 
     IPv4 addresses and names of Unix sockets are returned unchanged. IPv6 addresses are reduced to their /64 network,
-    because one machine can use any address of its network. Return "unknown" for None, and for names that look like the
-    key of a group.
+    because one machine can use any address of its network. Return "unknown" for None, and for names with the prefix of
+    a key of a group. Other names are returned unchanged.
     """
     if address is None or address.startswith((GROUP_PREFIX, HASHED_PREFIX)):  # a proxy may forward any text
         return "unknown"
@@ -70,7 +70,8 @@ def requester_from_address(address: str | None) -> str:
 def requester_from_scope(scope: Mapping[str, Any]) -> str:
     """Return the requester key of an HTTP request, to which its work is accounted, from its ASGI scope.
 
-    The server puts the address of the peer, or the address that a trusted proxy forwards, into the scope.
+    The server puts the address of the peer, or the address that a trusted proxy forwards, into the scope. Return
+    "unknown" if the scope has no address.
     """
     address = scope.get("client")
     return requester_from_address(address[0] if address else None)
@@ -78,7 +79,10 @@ def requester_from_scope(scope: Mapping[str, Any]) -> str:
 
 @lru_cache(maxsize=1024)
 def requester_from_group(group: str) -> str:
-    """Return the requester key of a group of callers. Names with spaces, control characters or accents are hashed."""
+    """Return the requester key of a group of callers, which starts with `group:`.
+
+    Names with spaces, control characters or accents, of no character or of more than 128 are hashed (`group#`).
+    """
     if _PLAIN_GROUP.fullmatch(group):
         return GROUP_PREFIX + group
     return HASHED_PREFIX + hashlib.sha256(group.encode(errors="surrogatepass")).hexdigest()

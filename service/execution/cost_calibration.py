@@ -20,9 +20,10 @@ MIN_SECONDS: Final = 0.001
 class CostCalibration:
     """Ratio of measured to estimated CPU time, for each composition engine of each resource.
 
-    The ratio is an exponentially weighted geometric mean. It orders the queue and estimates waits. It can only reduce
-    rejections: a request is rejected when both its estimated cost and its corrected cost exceed the limit. A request
-    that was accepted once is therefore always accepted. Costs are in units of about 1 us of CPU time.
+    The ratio is an exponentially weighted geometric mean, from 1/8 to 8, and 1 before the first measurement. It orders
+    the queue and estimates waits. It can only reduce rejections: a request is rejected when both its estimated cost and
+    its corrected cost exceed the limit. A request that was accepted once is therefore always accepted. Costs are in
+    units of about 1 us of CPU time.
     """
 
     def __init__(self, metrics: Metrics) -> None:
@@ -32,21 +33,23 @@ class CostCalibration:
     def corrected_cost(self, computation: str, engine: str, cost: int) -> int:
         """Return `cost` times the ratio of measured to estimated CPU time of the engine, rounded up.
 
-        The ratio is that of `engine` for the resource `computation`.
+        Costs are in units of about 1 us of CPU time. The ratio is that of `engine` for the resource `computation`.
         """
         return math.ceil(cost * math.exp(self._log_ratios.get((computation, engine), 0.0)))
 
     def rejection_cost(self, computation: str, engine: str, cost: int) -> int:
         """Return the cost to compare with the limit: the smaller of `cost` and of its corrected value.
 
-        `cost` is the estimate. The corrected value uses the measured times of `engine` for the resource `computation`.
+        Costs are in units of about 1 us of CPU time, and `cost` is the estimate. The corrected value uses the measured
+        times of `engine` for the resource `computation`.
         """
         return min(cost, self.corrected_cost(computation, engine, cost))
 
     def observe(self, computation: str, engine: str, cost: int, seconds: float) -> None:
         """Update the ratio of measured to estimated CPU time of an engine with one computation.
 
-        `cost` is the estimate of the computation in units of about 1 us, and `seconds` its measured CPU time.
+        `cost` is the estimate of the computation in units of about 1 us, and `seconds` its measured CPU time. The
+        newest computation has weight 1/16. Both times count as at least 1 ms.
         """
         quoted = max(cost / COST_UNITS_PER_SECOND, MIN_SECONDS)
         newest = math.log(max(seconds, MIN_SECONDS) / quoted)

@@ -44,9 +44,10 @@ class _SentAnswer:
 class CrossChecker:
     """Checks of a share of the answers of some resources.
 
-    `check_of(body)` returns the second computation of an answer, whose body is `{"outcome": ..., "reasons": [...]}`
-    with one of the outcomes `agreed`, `not_decided`, `not_covered` and `disagreed`. `is_idle` is whether no request
-    waits or runs. `forget(computation, digest)` removes a result from all caches.
+    `share` is the probability with which an answer of the `resources` is checked. `check_of(body)` returns the second
+    computation of an answer, whose body is `{"outcome": ..., "reasons": [...]}` with one of the outcomes `agreed`,
+    `not_decided`, `not_covered` and `disagreed`. `is_idle` is whether no request waits or runs. `forget(computation,
+    digest)` removes a result from all caches.
     """
 
     def __init__(
@@ -74,7 +75,8 @@ class CrossChecker:
     def offer(self, computation: str, request: BaseModel, digest: str, body: bytes) -> None:
         """Offer an answer for a later check, and return immediately.
 
-        It is checked if it belongs to the share and the queue has room. `digest` is that of `request`, and `body` the
+        It is checked if its resource is selected, a random draw selects it, its digest was not checked lately, and
+        fewer than 16 answers wait. `computation` names the resource. `digest` is that of `request`, and `body` the
         answer.
         """
         if computation not in self._resources or self._draw() >= self._share or digest in self._seen:
@@ -90,7 +92,10 @@ class CrossChecker:
 
     @asynccontextmanager
     async def run(self) -> AsyncGenerator[None]:
-        """Check offered answers in the background while the block runs."""
+        """Check offered answers in the background while the block runs.
+
+        Without a share (0) nothing is checked. The pool of the checks is closed at the end of the block.
+        """
         task = asyncio.create_task(self._check_all()) if self._share > 0 else None
         try:
             yield

@@ -37,7 +37,8 @@ class EntryAuthenticator:
     def sign(self, kind: str, name: str, body: bytes) -> bytes:
         """Return the Redis entry to store for a body: the message authentication code, followed by the body.
 
-        The code covers kind, name and body. The entry is JSON if the body is JSON.
+        The code covers kind, name and body, so that an entry is valid under its own name only. The entry is JSON if the
+        body is JSON.
         """
         return _PREFIX + _tag(self._keys[0], kind, name, body) + _SEPARATOR + body + _SUFFIX
 

@@ -26,8 +26,9 @@ MAX_RANK_SECONDS: Final = 2.0
 class QueuedComputation:
     """Computation that needs a worker, with the requesters that wait for its result.
 
-    While the computation waits, the queue holds one entry for each requester whose share has room. The first entry
-    that reaches the front starts the computation.
+    While the computation waits, the queue holds one entry for each requester, except for requesters that a full queue
+    has rejected or evicted. The first entry that reaches the front starts the computation. `seconds` is the estimated
+    time, and `is_short` whether a reserve worker may run the computation.
     """
 
     __slots__ = ("entries", "granted", "is_short", "requesters", "seconds", "started_at")
@@ -119,7 +120,8 @@ class FairQueue:
     def finish(self, requester: str, work: QueuedComputation, seconds: float) -> None:
         """Replace the estimate of a finished computation by its measured seconds.
 
-        Both belong to the account of the requester (group or address).
+        Both belong to the account of the requester (group or address). An account without work is forgotten once it is
+        at most the virtual time, the share of work of an active requester.
         """
         account = self._accounts[requester]
         account.running_count -= 1
@@ -132,7 +134,10 @@ class FairQueue:
                 del self._accounts[name]
 
     def next_entry(self) -> QueueEntry | None:
-        """Return the entry that should start next, or None when the queue is empty."""
+        """Return the entry (requester and computation) that should start next, or None when the queue is empty.
+
+        It has the smallest sum of the account of its requester and its own estimated seconds (at most 2).
+        """
         waiting = [account for account in self._accounts.values() if account.queue]
         if not waiting:
             return None

@@ -28,7 +28,8 @@ def index_namespace(computation: str) -> str:
 def question_digest(resource: str, engine_version: str, request: BaseModel) -> str:
     """Return the digest of a request without its field `digits`, the key under which a pointer is stored.
 
-    The pointer names a stored result of the same question with some number of digits.
+    The field counts as None, so that the digest is the same for every number of digits. The pointer names a stored
+    result of the same question with some number of digits.
     """
     return _digest_at(resource, engine_version, request, None)
 

@@ -20,7 +20,10 @@ Result = TypeVar("Result")
 
 @dataclass(eq=False, slots=True)
 class _InFlight(Generic[Result]):
-    """Computation in progress, with the requesters (groups or addresses) that wait for its result."""
+    """Computation in progress, with the requesters (groups or addresses) that wait for its result.
+
+    `task` runs the computation, and `work` has its entries of the queue and its requesters.
+    """
 
     task: asyncio.Task[Result]
     work: QueuedComputation
@@ -50,9 +53,10 @@ class InFlightComputations(Generic[Result]):
     async def compute_once(
         self, digest: str, client: WaitingClient, compute: Callable[[QueuedComputation], Coroutine[Any, Any, Result]]
     ) -> tuple[Result, bool]:
-        """Return the result of `compute` for a request digest, and whether this client started the computation.
+        """Return the result of `compute` for a request digest, and whether this call started the computation.
 
-        Raise ClientGone and errors of `compute`.
+        Equal requests that arrive meanwhile share one computation. Raise ClientGone if `client` disconnects before the
+        result, and errors of `compute`.
 
         A client that joins a queued computation adds a queue entry of its own requester. The computation starts with
         the entry that is served first.

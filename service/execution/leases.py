@@ -25,7 +25,11 @@ MAX_LEASE_BYTES: Final = 512
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """Exclusive right to compute one result until the lease expires."""
+    """Exclusive right to compute one result until the lease expires.
+
+    `key` is its entry in Redis, and `value` the content of the entry, which has a random token of the holder and the
+    end of the lease.
+    """
 
     key: str
     value: bytes
@@ -48,7 +52,8 @@ class RedisLeases:
     async def acquire(self, digest: str, seconds: float, timeout_seconds: float | None = None) -> Lease | None:
         """Return a lease on a digest for `seconds`, or None while another process holds a lease on that digest.
 
-        A lease is the exclusive right to compute the result with this request digest. Raise RedisUnavailable.
+        A lease is the exclusive right to compute the result with this request digest. A forged or ended lease is
+        replaced. `timeout_seconds` is that of each call of Redis; None: the configured one. Raise RedisUnavailable.
         """
         key = f"{KEY_PREFIX}:{KIND}:{digest}"
         payload = json.dumps({"token": secrets.token_hex(16), "until": self._wall_clock() + seconds}).encode()

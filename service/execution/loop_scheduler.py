@@ -18,8 +18,8 @@ SLICE_SECONDS: Final = 0.005
 class LoopTimeSlicer:
     """Gate for short steps of coroutines, so that the event loop can serve its connections between them.
 
-    Steps run at once during a slice of `SLICE_SECONDS`. After the slice, the event loop admits one waiting step in each
-    of its rounds.
+    Steps run at once during a slice of `SLICE_SECONDS` (5 ms). After the slice, the event loop admits one waiting step
+    in each of its rounds.
     """
 
     def __init__(self) -> None:

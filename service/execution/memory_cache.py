@@ -30,7 +30,8 @@ class _RequesterEntries:
 class _HeapEntry(NamedTuple):
     """Entry of the eviction heap: the cache weight of a requester (group or address) when the entry was pushed.
 
-    Entries with an outdated weight are skipped.
+    A weight is in bytes, and stored as a negative number, so that the largest weight comes first. Entries with an
+    outdated weight are skipped.
     """
 
     negative_weight: float
@@ -62,7 +63,10 @@ class InMemoryResultCache:
         return self._bytes
 
     def lookup(self, computation: str, digest: str) -> bytes | None:
-        """Return the cached response body of a digest, or None. The method is `get` without a coroutine."""
+        """Return the cached response body of a request digest, or None when it is not cached.
+
+        `computation` names the resource. The method is `get` without a coroutine.
+        """
         key = computation, digest
         holding = self._owners.get(key)
         if holding is None:
@@ -77,7 +81,8 @@ class InMemoryResultCache:
     def put(self, computation: str, digest: str, body: bytes, requester: str = LOCAL_REQUESTER) -> None:
         """Store a response body, accounted to a requester (group or address).
 
-        A body larger than the cache is not stored.
+        `computation` names the resource, and `digest` is that of the request. A body larger than the cache is not
+        stored.
         """
         if len(body) > self._max_bytes:
             return

@@ -34,9 +34,10 @@ def _report_nothing(_failure: str) -> None:
 
 @final
 class ResultQuarantine:
-    """Digests of quarantined results. Without a `path` they are forgotten when the process ends.
+    """Digests of quarantined results, in a file that the processes of one machine share.
 
-    `report` receives a phrase when the file becomes unreadable, and "" when the file can be read again.
+    Without its `path` they are forgotten when the process ends. `report` receives a phrase when the file becomes
+    unreadable, and an empty text when the file can be read again.
     """
 
     def __init__(self, path: Path | None = None, report: Callable[[str], None] = _report_nothing) -> None:
@@ -80,7 +81,11 @@ class ResultQuarantine:
             os.close(descriptor)
 
     def check(self, digest: str, body: bytes | None = None) -> None:
-        """Raise ResultQuarantined if the digest is quarantined, or if the body is the marker of another instance."""
+        """Raise ResultQuarantined if the digest is quarantined, or if the body is the marker of another instance.
+
+        Digests of other processes count at most RELOAD_SECONDS (1 s) after they were added. The marker is also added to
+        the digests of this process.
+        """
         if body == MARKER and digest not in self._digests:
             with suppress(OSError):  # the process knows the digest nevertheless
                 self.add(digest, "another instance")

@@ -49,10 +49,11 @@ class RedisUnavailable(Exception):
 
 @final
 class RedisCircuitBreaker:
-    """Redis client with a circuit breaker. `timeout_seconds` is the timeout of every `call` without its own timeout.
+    """Redis client with a circuit breaker, which sends no calls for a while after Redis did not respond.
 
-    Each change of the state is logged as an event `redis` with its cause. The package `redis` takes megabytes and is
-    imported when the first instance is created, because many services have no Redis.
+    `timeout_seconds` is the timeout of every `call` without its own timeout. Each change of the state is logged as an
+    event `redis` with its cause. The package `redis` takes megabytes and is imported when the first instance is
+    created, because many services have no Redis.
     """
 
     def __init__(
@@ -77,16 +78,19 @@ class RedisCircuitBreaker:
 
     @property
     def available(self) -> bool:
-        """Whether the circuit breaker is closed: Redis responded in time to the last call."""
+        """Whether every call is sent to Redis, which has responded in time to one of the last three calls."""
         return self._state == "answers"
 
     @property
     def is_open(self) -> bool:
-        """Whether the circuit breaker is open, so that no call is sent to Redis."""
+        """Whether no call is sent to Redis: before `start`, and after a connection or a patient call failed."""
         return self._state not in ("answers", "slow")
 
     async def start(self) -> None:
-        """Send one ping to Redis. Without a response, start the background task that probes until Redis responds."""
+        """Send one ping to Redis. Without a response, start the background task that probes until Redis responds.
+
+        The ping has one second. Nothing is raised without a response.
+        """
         failure = await self._ping_failure()
         if failure is None:
             self._transition("answers", "it answers")
@@ -109,9 +113,10 @@ class RedisCircuitBreaker:
     ) -> Answer:
         """Send a command to Redis and return the response.
 
-        Raise RedisUnavailable immediately when the circuit breaker is open, or after the timeout. `timeout_seconds`
-        overrides the configured timeout if it is longer. Opening a connection may take the same time in addition.
-        `operation` names the command in metrics.
+        Raise RedisUnavailable immediately when the circuit breaker is open, after the timeout, and for a command that
+        Redis rejects. `timeout_seconds` overrides the configured timeout (or four measured round trips) if it is
+        longer. While Redis is slow, only calls with a timeout above the configured one and above 0.1 s are sent.
+        Opening a connection may take the same time in addition. `operation` names the command in metrics.
         """
         learnt = min(ROUND_TRIPS * self.round_trip_seconds, MAX_LEARNED_SECONDS)
         timeout = max(timeout_seconds or 0.0, self.timeout_seconds, learnt)

@@ -68,7 +68,7 @@ def build_client(url: str, socket_timeout: float) -> Redis:
 async def call_timed(client: Redis, call: Callable[[Redis], Awaitable[Answer]], seconds: float) -> tuple[Answer, float]:
     """Return the response of a command and its seconds on an open connection.
 
-    Opening a connection may take up to `seconds` in addition. Raise TimeoutError.
+    Opening a connection may take up to `seconds` in addition. Raise TimeoutError and the errors of the client.
     """
     async with asyncio.timeout(seconds) as limit:
         wait = _ResponseTimer(seconds, limit)

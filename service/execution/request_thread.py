@@ -35,10 +35,10 @@ class RequestThread:
         self._is_busy = False
 
     async def call(self, requester: str, function: Callable[..., Result], *values: Any) -> Result:
-        """Call a function in the thread and return its result. Raise the errors of the function, and QueueFull.
+        """Call `function` with `values` in the thread and return its result, accounted to `requester`.
 
-        When the queue is full, a requester with fewer waiting calls replaces the last call of the requester with the
-        most.
+        Raise the errors of the function, and QueueFull. When 128 calls wait, a requester with at least two waiting
+        calls fewer replaces the last call of the requester with the most, whose call raises QueueFull.
         """
         loop = asyncio.get_running_loop()
         if self._is_busy:

@@ -25,8 +25,8 @@ OVERDUE_WEIGHT: Final = 2
 class TransferDeadline:
     """Deadline of a transfer that must keep a minimum rate.
 
-    Each transferred unit extends the deadline by `1 / rate` seconds, up to `patience` seconds from now. `at` is the
-    deadline on the clock of the event loop.
+    Each transferred unit extends the deadline by `1 / rate` seconds, up to `patience` seconds from now. The first
+    deadline is `patience` seconds after the start. `at` is the deadline on the clock of the event loop.
     """
 
     __slots__ = ("_patience", "_rate", "at")
@@ -36,13 +36,19 @@ class TransferDeadline:
         self.at = now + patience
 
     def advance(self, now: float, units: int) -> None:
-        """Extend the deadline after `units` were transferred at the time `now` of the event loop."""
+        """Extend the deadline by `units`/rate seconds, to at most `patience` seconds after `now`.
+
+        The time `now` is that of the event loop, in seconds, and `units` (such as bytes) were transferred.
+        """
         self.at = min(now + self._patience, max(self.at, now) + units / self._rate)
 
 
 @final
 class Reservation:
-    """Reserved units (such as bytes) of one holder, which count double from the event-loop time `overdue_at` on."""
+    """Reserved units (such as bytes) of one holder, which count double from the event-loop time `overdue_at` on.
+
+    `is_revoked` is whether the budget took the units back for another requester.
+    """
 
     __slots__ = ("_budget", "_timeout", "is_revoked", "overdue_at", "requester", "size")
 
@@ -55,12 +61,18 @@ class Reservation:
         self.is_revoked = False
 
     def extend(self, size: int) -> None:
-        """Add `size` units to the reservation. Raise QueueFull if no other reservation may be revoked for them."""
+        """Add `size` units to the reservation, and revoke reservations of other requesters if too few units are free.
+
+        Raise QueueFull if the requester would then hold the most units, or if the reservation was revoked.
+        """
         self._budget.evict_for(self, size)
         self._budget.account(self, size)
 
     def revoke(self) -> None:
-        """Release the units immediately, and end the block of the holder with QueueFull."""
+        """Release the units immediately, and end the block of the holder with QueueFull.
+
+        Do nothing if the reservation was revoked before.
+        """
         if self.is_revoked:
             return
         self.is_revoked = True
@@ -70,9 +82,9 @@ class Reservation:
 
 @final
 class ResourceBudget:
-    """Units of one limited resource (such as bytes of memory) in one event loop.
+    """`units` is the amount of one limited resource (such as bytes of memory) in one event loop.
 
-    `on_rejection` is called whenever a reservation is rejected or revoked.
+    A requester is a group or an address. `on_rejection` is called whenever a reservation is rejected or revoked.
     """
 
     def __init__(self, units: int, on_rejection: Callable[[], None] = lambda: None) -> None:
@@ -85,8 +97,8 @@ class ResourceBudget:
     async def reserve(self, requester: str, size: int = 0) -> AsyncGenerator[Reservation]:
         """Reserve `size` units until the block ends, and yield the reservation, which the block may extend.
 
-        Raise QueueFull if the requester itself would hold the most units. Cancel what the block awaits and raise
-        QueueFull when the reservation is revoked.
+        Raise QueueFull if too few units are free and the requester itself would hold the most units. Cancel what the
+        block awaits and raise QueueFull when the reservation is revoked.
         """
         share = None
         try:
@@ -128,7 +140,8 @@ class ResourceBudget:
     def _eviction_candidates(self, newcomer: Reservation, size: int) -> list[Reservation] | None:
         """Return the reservations to revoke for `size` units, largest first, or None.
 
-        None means that the requester of `newcomer` would then hold the most units.
+        The list is empty if enough units are free. None means that the requester of `newcomer` would then hold the most
+        units.
         """
         now = asyncio.get_running_loop().time()
         totals = self._totals.copy()

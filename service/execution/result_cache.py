@@ -46,11 +46,14 @@ class ResultCache(Protocol):
     """Store of computed results by resource and request digest, which may evict entries."""
 
     async def get(self, computation: str, digest: str) -> bytes | None:
-        """Return the stored response body of a request digest, or None when it is not stored."""
+        """Return the stored response body of a request digest, or None when it is not stored.
+
+        `computation` names the resource.
+        """
         ...
 
     def put(self, computation: str, digest: str, body: bytes) -> None:
-        """Store a response body, now or later. A body that cannot be stored is dropped without an error."""
+        """Store the response body of a request digest, now or later. Drop a body that cannot be stored."""
         ...
 
     async def flush(self) -> None:
@@ -94,11 +97,11 @@ class RedisResultCache:
 
     @property
     def round_trip_seconds(self) -> float:
-        """Recent round trip time of Redis in seconds."""
+        """Exponential mean of the recent round trip times of Redis, in seconds (0 before the first)."""
         return self._redis_client.round_trip_seconds
 
     async def get(self, computation: str, digest: str) -> bytes | None:
-        """Return the response body of a request digest, or None.
+        """Return the response body of a request digest of the resource `computation`, or None.
 
         The result is None if the entry is missing or not authentic, or if Redis is unavailable.
         """
@@ -110,12 +113,17 @@ class RedisResultCache:
     async def fetch(self, computation: str, digest: str, timeout_seconds: float | None = None) -> bytes | None:
         """Return the response body of a request digest, or None when the entry is missing or not authentic.
 
-        Raise RedisUnavailable. `timeout_seconds` is for callers that can wait longer than the configured timeout.
+        Raise RedisUnavailable. `computation` names the resource. `timeout_seconds` is for callers that can wait longer
+        than the configured timeout.
         """
         return await self._fetch("result", computation, digest, timeout_seconds)
 
     async def find_any(self, computations: Sequence[str], digest: str, timeout_seconds: float) -> bytes | None:
-        """Return the first result with this digest among several `computations`, or None, by one message to Redis."""
+        """Return the first result with this digest among several resources `computations`, or None.
+
+        One message to Redis looks all of them up, within `timeout_seconds`. The result is None if no entry is
+        authentic, or if Redis is unavailable.
+        """
         kinds = [f"result:{computation}" for computation in computations]
         try:
             entries = await self._redis_client.call(
@@ -130,19 +138,26 @@ class RedisResultCache:
         return None
 
     def put(self, computation: str, digest: str, body: bytes) -> None:
-        """Enqueue the write of the response body of a request digest, and return immediately."""
+        """Enqueue the write of the response body of a request digest, and return immediately.
+
+        The write is dropped while Redis is unavailable or the queue is full. `computation` names the resource.
+        """
         self._put("result", computation, digest, body, self._ttl_seconds)
 
     def put_ground_truth(self, computation: str, digest: str, body: bytes, question: str, entry: bytes) -> None:
         """Enqueue the write of a ground truth (a result with many proved digits), then of a pointer to that result.
 
-        The pointer serves later requests for fewer digits. `entry` is the pointer.
+        The pointer serves later requests for fewer digits. `entry` is the pointer, and `question` its name: the digest
+        of the request without its field `digits`.
         """
         self._put("result", computation, digest, body, self._ground_truth_ttl_seconds)
         self._put("digits", computation, question, entry, self._ground_truth_ttl_seconds)
 
     def put_owner(self, name: str) -> None:
-        """Enqueue the write of an owner of a result (`result_owners.py`), for as long as any result may be kept."""
+        """Enqueue the write of an owner of a result (`result_owners.py`), for as long as any result may be kept.
+
+        `name` is that of `result_owners.entry_name`.
+        """
         self._put(OWNER, "results", name, b"1", max(self._ttl_seconds, self._ground_truth_ttl_seconds))
 
     async def has_owner(self, name: str, timeout_seconds: float) -> bool:
@@ -157,7 +172,8 @@ class RedisResultCache:
     ) -> bytes | None:
         """Return the pointer to the stored result of a question with many proved digits, or None.
 
-        `question` is the digest of the request without its field `digits`.
+        The result is None if the entry is missing or not authentic, or if Redis is unavailable. `question` is the
+        digest of the request without its field `digits`.
         """
         try:
             return await self._fetch("digits", computation, question, timeout_seconds)
@@ -165,7 +181,10 @@ class RedisResultCache:
             return None
 
     def enqueue(self, *command: CommandPart) -> None:
-        """Enqueue a Redis command after all commands enqueued before. Drop the command when the queue is full."""
+        """Enqueue a Redis command after all commands enqueued before, without waiting for Redis.
+
+        Drop the command while Redis is unavailable, and when the queue is full (4096 commands or 32 MB).
+        """
         if self._redis_client.is_open:
             return
         size = _size(command)

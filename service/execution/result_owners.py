@@ -25,7 +25,8 @@ ENTRY_BYTES: Final = 256
 class ResultOwners:
     """Record of the requesters that received each result: in this process, in its sibling processes, and in Redis.
 
-    `max_entries` limits the entries in memory. A requester with the most entries loses its oldest entry first.
+    `shared` is the cache in Redis, None without Redis. `max_entries` limits the entries in memory. A requester with the
+    most entries loses its oldest entry first.
     """
 
     def __init__(self, max_entries: int, shared: SharedCache | None) -> None:
@@ -37,7 +38,7 @@ class ResultOwners:
     def record(self, digest: str, requester: str, *, is_shared: bool) -> None:
         """Record that a requester received the result of a digest.
 
-        `is_shared` is whether Redis may have the result.
+        Callers without a group count as one owner. `is_shared` is whether Redis may have the result.
         """
         name = entry_name(digest, requester)
         if self._memory.lookup(NAMESPACE, name) is not None:
@@ -47,7 +48,11 @@ class ResultOwners:
             self._shared.cache.put_owner(name)
 
     async def has_received(self, digest: str, requester: str) -> bool:
-        """Return whether the owner of this requester received the result of a digest."""
+        """Return whether the owner of this requester received the result of a digest.
+
+        Look in this process, in its sibling processes and in Redis. A record that was evicted, or that an unavailable
+        Redis holds, counts as missing.
+        """
         name = entry_name(digest, requester)
         if self._memory.lookup(NAMESPACE, name) is not None:
             return True
@@ -57,7 +62,10 @@ class ResultOwners:
         return shared is not None and await shared.cache.has_owner(name, shared.expensive_timeout_seconds)
 
     def lookup_with(self, results: Lookup) -> Lookup:
-        """Return the lookup that sibling processes may call: of owners, and of results by `results`."""
+        """Return the lookup that sibling processes may call: of owners, and of results by `results`.
+
+        Both look into the memory of this process, and return None for a missing entry.
+        """
 
         def lookup(name: str, digest: str) -> bytes | None:
             return self._memory.lookup(NAMESPACE, digest) if name == NAMESPACE else results(name, digest)

@@ -93,7 +93,7 @@ class ComputationRunner:
     async def answer(
         self, computation: AnyComputation, raw: bytes, client: WaitingClient = LOCAL_CLIENT
     ) -> ComputedResult:
-        """Return the result of a request in its JSON body.
+        """Return the result of a request from its JSON body `raw`.
 
         The hash of a body that was answered before maps to its digest, so that a cache hit needs neither validation nor
         canonicalisation. Raise RequestBodyError and the errors of `run`.
@@ -172,7 +172,7 @@ class ComputationRunner:
     ) -> ComputedResult:
         """Return a result that is not in memory: a stored more precise one, or a newly computed one.
 
-        The event loop or a worker computes it.
+        The event loop or a worker computes the result. `quote` is its estimated cost.
         """
         digits = computation.ground_truth_digits(request)
         if digits is not None:
@@ -193,7 +193,11 @@ class ComputationRunner:
         return ComputedResult(digest, answer.body, "collapsed")
 
     def is_within_budget(self, computation: AnyComputation, quote: Quote) -> bool:
-        """Return whether a request with this estimated cost may be computed while the client waits."""
+        """Return whether a request with the estimate `quote` may be computed while the client waits.
+
+        A request that the event loop computes itself always may. Otherwise the smaller of its lowest estimated cost and
+        of this cost corrected by measured times has to be within the limit of the service.
+        """
         return quote.inline or self._admission.is_within_budget(
             self._calibration.rejection_cost(computation.name, quote.engine, quote.minimum)
         )
@@ -205,7 +209,10 @@ class ComputationRunner:
     def cached(
         self, computation: AnyComputation, digest: str, requester: str = LOCAL_REQUESTER
     ) -> ComputedResult | None:
-        """Return the result with this request digest from the memory cache, or None."""
+        """Return the result with this request digest from the memory cache, or None if it is missing or quarantined.
+
+        `requester` is recorded as an owner of the result.
+        """
         body = self.results.body_in_memory(computation.name, digest)
         if body is None:
             return None
@@ -221,7 +228,10 @@ class ComputationRunner:
             raise
 
     def _ensure_within_budget(self, computation: AnyComputation, quote: Quote) -> None:
-        """Raise ComputeBudgetExceeded, and count the rejection, if even the smallest estimate is too high."""
+        """Raise ComputeBudgetExceeded, and count the rejection, if the cost of a request is above the limit.
+
+        The cost is the smaller of the lowest estimate of `quote` and of this estimate corrected by measured times.
+        """
         try:
             self._admission.ensure_within_budget(
                 self._calibration.rejection_cost(computation.name, quote.engine, quote.minimum)
@@ -266,7 +276,13 @@ class ComputationRunner:
         try:
             with self._span(computation, digest, quote):
                 computed = await self._workers.compute(
-                    work, expected, quote.prepared or computation, request, digest, self._engine_version
+                    work,
+                    expected,
+                    quote.prepared or computation,
+                    request,
+                    digest,
+                    self._engine_version,
+                    ends_early=computation.ends_early,
                 )
         except QueueFull as error:
             self._metrics.count_rejection(error.reason)
@@ -282,7 +298,7 @@ class ComputationRunner:
         return computed
 
     def _span(self, computation: AnyComputation, digest: str, quote: Quote) -> AbstractContextManager[Any]:
-        """Return a span for the wait for a worker and the computation, or a context without effect.
+        """Return a span for the wait for a worker and the computation, or a context without effect if traces are off.
 
         A span is a timed part of a trace.
         """

@@ -19,8 +19,8 @@ LONGEST_POLL_SECONDS: Final = 0.1
 class SharedCache:
     """Shared results of computations with a cost of `cost_floor` or more, and leases on them.
 
-    A computation waits up to `expensive_timeout_seconds` for a response of Redis, but never longer than its own
-    estimated seconds.
+    Costs are in microseconds of CPU time. No lease is longer than `longest_lease_seconds`. A computation waits up to
+    `expensive_timeout_seconds` for a response of Redis, but never longer than its own estimated seconds.
     """
 
     cache: RedisResultCache
@@ -30,14 +30,15 @@ class SharedCache:
     expensive_timeout_seconds: float
 
     def timeout_seconds(self, cost: int) -> float:
-        """Return the timeout in seconds for one response of Redis to a computation of this cost."""
+        """Return the timeout in seconds for one response of Redis to a computation of this cost (microseconds)."""
         return min(self.expensive_timeout_seconds, cost / COST_UNITS_PER_SECOND)
 
     async def result_or_lease(self, name: str, digest: str, cost: int) -> bytes | Lease | None:
         """Return the result of a digest from Redis, or the lease (exclusive right) to compute the result.
 
-        Wait while another process holds the lease. Return None when Redis is unavailable or the wait was too long: the
-        caller then computes the result without a lease.
+        Wait while another process holds the lease. Return None when Redis is unavailable when the wait was longer than
+        a lease (2 s and four times the estimate), or when computing is faster than four round trips: the caller then
+        computes the result without a lease.
         """
         seconds = min(2 + 4 * cost / COST_UNITS_PER_SECOND, self.longest_lease_seconds)
         timeout = self.timeout_seconds(cost)

@@ -33,7 +33,7 @@ def supervised_folder() -> Path | None:
 class SiblingProcesses:
     """Client and server of the sockets through which the processes of one supervisor exchange results.
 
-    `lookup` finds a response body in this process by computation and digest.
+    `folder` is the folder of the supervisor. `lookup` finds a response body in this process by computation and digest.
     """
 
     def __init__(self, folder: Path, lookup: Lookup) -> None:
@@ -53,7 +53,8 @@ class SiblingProcesses:
     async def find(self, names: Sequence[str], digest: str) -> bytes | None:
         """Return the first result with this digest among the other processes, or None.
 
-        `names` are the computations that the digest may belong to. Each process has one second to respond.
+        `names` are the computations that the digest may belong to. The processes are asked one after the other. A
+        process that does not respond within one second counts as without the result.
         """
         question = " ".join((digest, *names)).encode() + b"\n"
         for socket in self._own.parent.glob("*.sock"):

@@ -71,7 +71,7 @@ class StoredResults:
         self._owners = owners
 
     def in_memory(self, name: str, digest: str) -> ComputedResult | None:
-        """Return the result of a computation in memory, or None. Raise ResultQuarantined.
+        """Return the stored result of the resource `name` in memory, or None if it is missing. Raise ResultQuarantined.
 
         The result has its request if requests are kept. A result whose request is missing counts as missing.
         """
@@ -94,9 +94,10 @@ class StoredResults:
     def store(
         self, computation: AnyComputation, digest: str, body: bytes, cost: int, requester: str = LOCAL_REQUESTER
     ) -> None:
-        """Store a result that a job computed. Results that were expensive are written to Redis as well.
+        """Store a result that a job computed. Do nothing for a quarantined digest.
 
-        A result in memory is not written again, since another instance may have put its digest under quarantine.
+        Results of at least the cost floor are written to Redis as well. `cost` is in microseconds of CPU time. A result
+        in memory is not written again, since another instance may have put its digest under quarantine.
         """
         if digest in self.quarantine:
             return
@@ -128,7 +129,11 @@ class StoredResults:
         quote: Quote,
         requester: str,
     ) -> ComputedResult:
-        """Store what the loop or a worker computed, unless it is incomplete, and return it."""
+        """Store the result that the event loop or a worker computed, unless it is incomplete, and return it.
+
+        A result is incomplete if a deadline left parts of it out. `quote` is its estimated cost, and the memory of the
+        cache is accounted to `requester`.
+        """
         if not computed.is_complete:  # the same request may have a more complete result later
             return ComputedResult(digest, computed.body, "unstored", computed.seconds, computed.cpu_seconds)
         shared = self.shared_for(quote)
@@ -148,22 +153,22 @@ class StoredResults:
     async def read(self, names: tuple[str, ...], digest: str, requester: str) -> bytes | None:
         """Return the stored body with this digest, or None if it is missing or private to other groups.
 
-        The owner is looked up first, so that both cases take the same steps. `names` are the resources that may have
-        computed the body.
+        The owner is looked up first, so that both cases take the same steps. Raise ResultQuarantined. `names` are the
+        resources that may have computed the body.
         """
         if self._owners is not None and not await self._owners.has_received(digest, requester):
             return None
         return await self.find(names, digest)
 
     async def find_request(self, digest: str) -> bytes | None:
-        """Return the bytes of the request with this digest, or None if they are not stored."""
+        """Return the bytes of the request with this digest, or None if they are not stored. Raise ResultQuarantined."""
         return await self.find((REQUESTS,), digest)
 
     async def find(self, names: tuple[str, ...], digest: str) -> bytes | None:
-        """Return the stored body with this digest, whoever received it, or None. This serves computations.
+        """Return the stored body with this digest, whoever received it, or None. Raise ResultQuarantined.
 
-        `names` are the computations that the digest may belong to. Search memory, the other processes of the same
-        supervisor, and Redis.
+        Unlike `read`, the method is for computations, which may use all results. `names` are the computations that the
+        digest may belong to. Search memory, the other processes of the same supervisor, and Redis.
         """
         self.quarantine.check(digest)
         found = (self._memory.lookup(name, digest) for name in names)
@@ -178,7 +183,11 @@ class StoredResults:
     async def find_more_precise(
         self, computation: AnyComputation, request: BaseModel, quote: Quote, digits: int, requester: str
     ) -> ComputedResult | None:
-        """Return a stored result of the same question with at least `digits` proved digits, or None."""
+        """Return a stored result of the same question with at least `digits` proved digits, or None.
+
+        The result is None if no such result is stored, if its pointer is invalid, or if Redis is unavailable. Results
+        of inexpensive computations are looked up in memory only. Raise ResultQuarantined.
+        """
         name, question = computation.name, question_digest(computation.name, self.engine_version, request)
         found = self._memory.lookup(index_namespace(name), question)
         shared = self.shared_for(quote)
@@ -202,7 +211,11 @@ class StoredResults:
     async def result_or_lease(
         self, shared: SharedCache, name: str, digest: str, cost: int, requester: str
     ) -> ComputedResult | Lease | None:
-        """Return the result of a digest from Redis, the lease to compute it, or None, as `SharedCache` does."""
+        """Return the result of a digest from Redis, the lease (exclusive right) to compute it, or None.
+
+        `cost` is the estimate in microseconds of CPU time. The result is None when Redis is unavailable when the wait
+        was too long, or when computing is faster than the round trips. Raise ResultQuarantined.
+        """
         found = await shared.result_or_lease(name, digest, cost)
         return self._keep_shared(name, digest, found, requester) if isinstance(found, bytes) else found
 
@@ -213,10 +226,11 @@ class StoredResults:
         return ComputedResult(digest, body, "redis")
 
     def shared_for(self, quote: Quote) -> SharedCache | None:
-        """Return the shared cache in Redis for an expensive computation, or None for inexpensive ones.
+        """Return the shared cache in Redis for an expensive computation, or None.
 
-        Computing an inexpensive result is as fast as fetching it from Redis. Such results are not written either,
-        because many inexpensive results would evict expensive ones from a full Redis.
+        The result is None without Redis, for a computation of the event loop, and below the cost floor. Computing an
+        inexpensive result is as fast as fetching it from Redis. Such results are not written either, because many
+        inexpensive results would evict expensive ones from a full Redis.
         """
         if self._shared is None or quote.inline or quote.cost < self._shared.cost_floor:
             return None

@@ -53,7 +53,10 @@ class Charge(NamedTuple):
 
 @final
 class WorkLimits:
-    """Accounts of the work of all requesters of one process, with the limit `rate`, such as `60000000/minute`."""
+    """Accounts of the work of all requesters of one process, with the limit `rate`, such as `60000000/minute`.
+
+    A unit of work is about a microsecond of CPU time.
+    """
 
     def __init__(
         self,
@@ -63,7 +66,10 @@ class WorkLimits:
         logger: FilteringBoundLogger,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """Set up the accounts. Import the library, which a service without limits does not load."""
+        """Set up the accounts. `redis_url` is the address of the shared counters, or None for counters of this process.
+
+        Import the library `limits`, which a service without limits does not load. `clock` returns seconds since 1970.
+        """
         from limits import parse
 
         self.rate: RateLimitItem = parse(rate)
@@ -90,7 +96,8 @@ class WorkLimits:
     async def add(self, window: int, requester: str, units: int) -> int | None:
         """Add units of work of a requester to its counter for the time window, and return the total.
 
-        None means that the storage does not respond.
+        None means that the storage does not respond, or failed within the last second. A unit is about a microsecond of
+        CPU time.
         """
         now = time.monotonic()
         if now < self._paused_until:
@@ -125,7 +132,7 @@ class WorkLimits:
             timer.cancel()
 
     def _forget_idle(self) -> None:
-        """Forget the accounts of ended time windows. If all windows run, forget the accounts used least."""
+        """Forget the accounts of ended time windows, and then the half with the least work if all windows run."""
         self._accounts = {name: each for name, each in self._accounts.items() if each.is_current}
         if len(self._accounts) >= MOST_ACCOUNTS:
             largest = sorted(self._accounts.items(), key=lambda item: item[1].used)[MOST_ACCOUNTS // 2 :]
@@ -134,7 +141,10 @@ class WorkLimits:
 
 @final
 class WorkAccount:
-    """Account of the work of one requester: the units of the current time window, as far as this process knows."""
+    """Account of the work of one requester: the units of the current time window, as far as this process knows.
+
+    While the storage does not respond, the units of other processes are missing.
+    """
 
     __slots__ = (
         "_begin",
@@ -177,7 +187,8 @@ class WorkAccount:
     async def charge(self, units: int) -> Charge:
         """Count units of work, at most the units of a whole time window, and return the charge.
 
-        Raise WorkLimitExceeded if the window has no room for them.
+        A unit is about a microsecond of CPU time. Raise WorkLimitExceeded if fewer units remain in the window. Charges
+        of 50 ms or more wait for the total of the storage.
         """
         limits = self._limits
         charged = min(units, limits.units)
@@ -205,7 +216,7 @@ class WorkAccount:
     def settle(self, charge: Charge, spent: int) -> None:
         """Replace the units of `charge` by the units that were spent.
 
-        After the end of its time window it does not count.
+        Units that were not needed are returned. A charge does not count after the end of its time window.
         """
         self._renew()
         if self._window == charge.window:
@@ -238,7 +249,7 @@ class WorkAccount:
         return int(self._limits.clock() // self._limits.window_seconds)
 
     def _renew(self) -> float:
-        """Set the window of time to that of the clock, and return the time of the clock."""
+        """Set the window of time to that of the clock, and return the time of the clock in seconds."""
         now = self._limits.clock()
         if not self._begin <= now < self._end:
             size = self._limits.window_seconds

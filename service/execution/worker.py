@@ -35,7 +35,7 @@ Clock = Callable[[], float]
 GRACE_SECONDS: Final = 1.0
 """Seconds after the time limit at which the worker kills itself, if the service has not killed the worker."""
 DEADLINE_SHARE: Final = 0.75
-"""Share of the time limit after which no further part of a response is started. The current part needs the rest."""
+"""Share of the time limit after which no part or search of a response is begun. The current one needs the rest."""
 PR_SET_PDEATHSIG: Final = 1
 STATM: Final = Path("/proc/self/statm")
 
@@ -48,8 +48,8 @@ class WorkerResult:
     """Response body of a computation with its measurements.
 
     `seconds` is wall-clock time and `cpu_seconds` CPU time. `violations` counts violated invariants that did not stop
-    the computation. `retained_bytes` is the growth of the resident memory since the start of the process. `is_complete`
-    is False if the deadline left parts of the response out.
+    the computation. `retained_bytes` is the growth of the resident memory since the initialisation of the process.
+    `is_complete` is False if the deadline left parts of the response out.
     """
 
     body: bytes
@@ -70,6 +70,7 @@ class WorkerError:
 
     Some constructors take other arguments than `args`, so an exception cannot always be restored by calling its class.
     Class, arguments and attributes are therefore sent separately, and the traceback as text for the log.
+    `retained_bytes` is the growth of the resident memory of the process since its initialisation.
     """
 
     error_type: type[Exception]
@@ -104,7 +105,7 @@ def initialise(
 ) -> None:
     """Initialise a worker process: tie its lifetime to the service, set limits, import modules, and warm up.
 
-    The memory limit is in bytes. `niceness` is that of the operating system.
+    The memory limit is in bytes and holds on Linux only. `niceness` is that of the operating system.
     """
     end_with_service()
     for number in (signal.SIGTERM, signal.SIGALRM):  # a Python handler would wait for the end of a C call
@@ -130,7 +131,7 @@ def resident_bytes() -> int:
 
 
 def end_with_service() -> None:
-    """Ensure that this process ends when the service ends."""
+    """Ensure that this process ends when the service ends. End it at once if the service has ended."""
     end_with_parent()
     service = multiprocessing.parent_process()
     if service is None:
@@ -141,7 +142,7 @@ def end_with_service() -> None:
 
 
 def end_with_parent() -> None:
-    """Request that the kernel kills this process when its parent ends (Linux)."""
+    """Request that the kernel kills this process when its parent ends. Without effect on other systems than Linux."""
     parent = os.getppid()
     if sys.platform == "linux":
         ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
@@ -165,7 +166,8 @@ def execute(
     """Compute one response body, and return the result or the serialized exception.
 
     Exceptions of the computation are returned, so that only the death of the process is an error of the pool.
-    `limit_seconds` is the time limit. With `ends_early`, parts that would start after the deadline are left out.
+    `limit_seconds` is the time limit; one second later the process kills itself. With `ends_early`, no part
+    of the response and no search is begun after 3/4 of the time limit.
     """
     signal.setitimer(signal.ITIMER_REAL, limit_seconds + GRACE_SECONDS)  # SIGALRM ends the process
     try:

@@ -72,11 +72,14 @@ class WorkerAdmission:
         return len(self._running) + len(self._waiting)
 
     def is_within_budget(self, cost: int) -> bool:
-        """Return whether `cost` is at most `max_cost`, the largest cost of a computation."""
+        """Return whether `cost` is at most `max_cost`, the largest cost of a computation.
+
+        Costs are in microseconds of CPU time.
+        """
         return cost <= self._max_cost
 
     def ensure_within_budget(self, cost: int) -> None:
-        """Raise ComputeBudgetExceeded if `cost` is above `max_cost`, the largest cost of a computation."""
+        """Raise ComputeBudgetExceeded if `cost` is above `max_cost`, the limit in microseconds."""
         if not self.is_within_budget(cost):
             raise ComputeBudgetExceeded(cost, self._max_cost)
 
@@ -84,7 +87,9 @@ class WorkerAdmission:
     async def slot(self, work: QueuedComputation, cost: int) -> AsyncGenerator[Lane]:
         """Wait for a worker for `work`, and hold the worker until the block ends.
 
-        Yield the kind of worker, ordinary or reserve. Raise QueueFull if the queue has no room.
+        `cost` is the estimate in microseconds of CPU time. Yield the kind of worker, ordinary or reserve. Raise
+        QueueFull if the queue has no room, if the estimated wait is above its limit, or if the entries of `work` are
+        evicted.
         """
         work.seconds = cost / COST_UNITS_PER_SECOND
         work.is_short = self._worker_counts["reserve"] > 0 and work.seconds <= SHORT_WORK_SECONDS
@@ -101,7 +106,7 @@ class WorkerAdmission:
     def join(self, work: QueuedComputation, requester: str) -> None:
         """Add a requester to a computation that is queued or running.
 
-        A queued computation gets another entry, if the requester may have another one.
+        A queued computation gets another entry, unless this requester has one or the queue rejects it.
         """
         work.requesters[requester] += 1
         if work.is_waiting and requester not in work.entries:
@@ -144,7 +149,8 @@ class WorkerAdmission:
     def _enqueue(self, work: QueuedComputation, requester: str) -> None:
         """Add an entry for this requester to the queues of all kinds of workers that can run the computation.
 
-        Raise QueueFull.
+        Raise QueueFull if the estimated wait is above its limit, or if the queue is full and no requester has more
+        entries.
         """
         too_long = self._estimated_wait_seconds(work, requester) - self._queue_wait_limit_seconds
         if too_long > 0:

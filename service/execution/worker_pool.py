@@ -101,10 +101,11 @@ class WorkerPool:
         *,
         ends_early: bool = False,
     ) -> WorkerResult:
-        """Compute one response body in a worker process. Wait for an idle process if necessary.
+        """Return the response body of a request with its measurements, computed in a worker process.
 
-        `limit_seconds` replaces the time limit of the pool. `ends_early` is passed to `worker.execute`. Raise the
-        errors of the computation, OutOfTime, OutOfMemory or WorkerDied. Cancelling the call kills the worker.
+        Wait for an idle process if necessary. `limit_seconds` replaces the time limit of the pool. `ends_early` is
+        passed to `worker.execute`. Raise the errors of the computation, OutOfTime, OutOfMemory, or WorkerDied if the
+        process ends, cannot be started or the pool is closed. Cancelling the call kills the worker.
         """
         call = computation, request, digest, engine_version, limit_seconds or self._time_limit_seconds, ends_early
         worker = await self._idle.get()
@@ -145,7 +146,10 @@ class WorkerPool:
         await asyncio.gather(*self._disposals)
 
     async def _supervise(self) -> None:
-        """Start missing workers, and replace workers that died while idle."""
+        """Start missing workers, and replace workers that died while idle.
+
+        The workers are checked every second, and at once after a worker was discarded.
+        """
         while True:
             # No await between taking and returning the workers, so that no caller finds the queue empty.
             idle = [self._idle.get_nowait() for _ in range(self._idle.qsize())]

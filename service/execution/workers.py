@@ -19,7 +19,7 @@ from service.execution.fair_queue import QueuedComputation
 from service.execution.worker import WorkerResult
 from service.execution.worker_admission import COST_UNITS_PER_SECOND, WorkerAdmission
 from service.execution.worker_pool import WorkerPool
-from service.resources.abstract import BodyProducer, Computation
+from service.resources.abstract import BodyProducer
 
 RESERVE_SECONDS: Final = 1.0
 """Time limit of the reserve: four times the largest estimate of short work."""
@@ -78,10 +78,17 @@ class Workers:
         request: BaseModel,
         digest: str,
         engine_version: str,
+        *,
+        ends_early: bool = False,
     ) -> WorkerResult:
-        """Wait for a worker and compute one response body. Raise QueueFull and the errors of `WorkerPool.compute`."""
+        """Wait for a worker, and return the response body of a request with its measurements.
+
+        `work` is the entry of the queue, and `cost` the estimate in microseconds of CPU time. With
+        `ends_early`, the response has what is known at three quarters of the time limit. A short computation that
+        exceeds a limit of the reserve, or whose process dies there, is queued again for the ordinary pool. Raise
+        QueueFull and the errors of `WorkerPool.compute`.
+        """
         call = computation, request, digest, engine_version
-        early = isinstance(computation, Computation) and computation.ends_early
         queued = time.monotonic()
         try:
             async with self.admission.slot(work, cost) as lane:
@@ -89,14 +96,14 @@ class Workers:
                 self._on_wait(work.started_at - queued)
                 self._on_change()
                 if lane == "ordinary" or self._reserve is None:
-                    return await self._pool.compute(*call, ends_early=early)
+                    return await self._pool.compute(*call, ends_early=ends_early)
                 try:
                     return await self._reserve.compute(*call)
                 except (OutOfTime, OutOfMemory, WorkerDied):
                     pass  # the estimate was too low: the ordinary pool repeats the computation
             async with self.admission.slot(work, max(cost, _COST_BEYOND_RESERVE)):
                 self._on_change()
-                return await self._pool.compute(*call, ends_early=early)
+                return await self._pool.compute(*call, ends_early=ends_early)
         finally:
             self._on_change()
 

@@ -52,7 +52,8 @@ FORMATS: Final[Mapping[ImportFormat, Format]] = {
 class ImportedState:
     """State of another library, translated into a mechanism of the contract.
 
-    `not_carried_over` lists facts of the state that the mechanism cannot express, one sentence each.
+    `threat_model` is None if the state describes no attacker. `not_carried_over` lists facts of the state that the
+    mechanism cannot express, one sentence each.
     """
 
     format: ImportFormat
@@ -64,7 +65,10 @@ class ImportedState:
 
     @property
     def specifies_threat_model(self) -> bool:
-        """Whether the threat model of this state differs from the default of a request without one."""
+        """Whether the threat model of this state differs from the default of a request without one.
+
+        It is False for a state without a threat model.
+        """
         usual = with_relation(WorstCaseThreatModel(type="worst_case"), self.mechanism)
         return self.threat_model not in (None, usual)
 
@@ -72,7 +76,7 @@ class ImportedState:
 def import_state(format: ImportFormat, content: Any) -> ImportedState:  # noqa: A002 - the name on the wire
     """Read the state of another library. Raise ValidationError with locations below `content`.
 
-    Nothing in the state is executed.
+    With the format `detect`, exactly one format must match the state. Nothing in the state is executed.
     """
     state = SourceValue(content)
     chosen = _detect_format(state) if format == DETECT else format
@@ -118,7 +122,8 @@ def validate_with_imports(request_type: type[RequestModel], body: bytes) -> Requ
     """Return the request in a JSON body, with every imported state replaced by the mechanism that it describes.
 
     A threat model in a state fills in a missing threat model of the request. If a state says that its noise was halved
-    for microbatches, this sets `microbatches_accounted` in a context of the same object. Raise ValidationError.
+    for microbatches, this sets `microbatches_accounted` in a context of the same object. Raise ValidationError, also if
+    a state has a threat model and the request no field for one.
     """
     reader = _Reader()
     request: RequestModel = request_type.__pydantic_validator__.validate_json(body, context=reader)

@@ -25,7 +25,8 @@ def repeat(source: SourceValue, inner: DraftSpec, count: SourceValue) -> DraftSp
 def compose(source: SourceValue, parts: list[DraftSpec]) -> DraftSpec | None:
     """Compose drafts of mechanisms in order, or return None for an empty list.
 
-    Adjacent phases of DP-SGD become one run. Adjacent equal parts become one repeated part.
+    A single part is returned unchanged. Adjacent phases of DP-SGD (equal steps on Poisson samples) become one run.
+    Adjacent equal parts become one repeated part.
     """
     made: list[DraftSpec] = []
     for is_phase, neighbours in groupby(parts, key=lambda part: _phase(part) is not None):

@@ -47,7 +47,7 @@ TOO_MANY: Final = (
 class Event:
     """Class of dp_accounting events: the names of its fields in order, and a function that builds the mechanism.
 
-    The function is None if the event releases nothing.
+    The function returns None if the event releases nothing.
     """
 
     fields: tuple[str, ...]
@@ -65,7 +65,10 @@ def matches(state: SourceValue) -> bool:
 
 
 def read_state(state: SourceValue) -> ImportedRun:
-    """Return the mechanism that a dp_accounting event in `state` describes. Raise ValidationError."""
+    """Return the mechanism that a dp_accounting event in `state` describes. Raise ValidationError.
+
+    An event that releases nothing becomes pure DP with epsilon 0.
+    """
     notes = ImportNotes()
     relation: SourceValue | None = None
     event = state
@@ -101,7 +104,10 @@ def _read(node: SourceValue, notes: ImportNotes) -> DraftSpec | None:
 
 
 def _destructure(node: SourceValue) -> tuple[str, dict[str, SourceValue]]:
-    """Return the class name of an event and its fields by name."""
+    """Return the class name of an event and its fields by name.
+
+    Raise ValidationError for an unknown or unsupported class, and for missing or unknown fields.
+    """
     if isinstance(node.value, list):
         values = node.items()
         if len(values) < len(NAMES):
@@ -207,7 +213,8 @@ def _composed(node: SourceValue, fields: dict[str, SourceValue], notes: ImportNo
 def _selected(node: SourceValue, fields: dict[str, SourceValue], notes: ImportNotes) -> DraftSpec | None:
     """Return the mechanism that releases the best of a random number of runs.
 
-    The field `shape` of the event selects the law of this number; the shape infinity is the Poisson law.
+    The field `shape` of the event selects the law of this number; the shape infinity is the Poisson law. The result is
+    None if the runs release nothing.
     """
     inner, shape = _read(fields["event"], notes), fields["shape"]
     if inner is None:
@@ -222,7 +229,8 @@ def _selected(node: SourceValue, fields: dict[str, SourceValue], notes: ImportNo
 def _zcdp(node: SourceValue, fields: dict[str, SourceValue], _: ImportNotes) -> DraftSpec:
     """Return the mechanism of an event of (xi, rho)-zCDP (zero-concentrated differential privacy) with xi = 0.
 
-    Its Renyi divergences of order a are at most xi + rho a.
+    `fields` has the members of the event. Its Renyi divergences of order a are at most xi + rho a. Raise
+    ValidationError for a positive xi.
     """
     if fields["xi"].number(0.0, 1e6) > 0:
         fields["xi"].reject(

@@ -21,9 +21,10 @@ SCALES: Final = (1e-3, 1e9)
 def randomized_response(node: SourceValue, fields: dict[str, SourceValue], notes: ImportNotes) -> DraftSpec:
     """Return k-ary randomised response with epsilon = ln(1 + k (1 - p)/p).
 
-    Here p is the noise parameter and k the number of buckets. The true bucket is reported with probability 1 - p + p/k,
-    every other bucket with probability p/k. Rounding epsilon up is safe: a report with the larger epsilon can be
-    perturbed further to a report with the smaller epsilon.
+    For one bucket, and for a record that is replaced by an empty one, return pure DP with this epsilon. Here p is the
+    noise parameter and k the number of buckets. The true bucket is reported with probability 1 - p + p/k, every other
+    bucket with probability p/k. Rounding epsilon up is safe: a report with the larger epsilon can be perturbed further
+    to a report with the smaller epsilon.
     """
     noise, buckets = fields["noise_parameter"].number(1e-290, 1.0), fields["num_buckets"].integer(1, 10**12)
     notes.add(RESPONSE)
@@ -36,8 +37,9 @@ def randomized_response(node: SourceValue, fields: dict[str, SourceValue], notes
 
 
 def discrete_laplace(node: SourceValue, fields: dict[str, SourceValue], notes: ImportNotes) -> DraftSpec:
-    """Return discrete Laplace noise of scale 1/noise_parameter, or pure DP beyond the limits of that mechanism.
+    """Return discrete Laplace noise of scale 1/noise_parameter, or pure DP beyond its limits.
 
+    The limits are a scale from 1e-3 to 1e9 and a shift of 10 000; pure DP has epsilon noise_parameter times the shift.
     Rounding the scale down is safe: further independent noise turns discrete Laplace noise into noise of any larger
     scale. A replaced record moves the query by up to twice the sensitivity of an added or removed record.
     """

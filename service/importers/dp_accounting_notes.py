@@ -46,7 +46,8 @@ class ImportNotes:
     """Notes about dp_accounting events that the mechanism itself does not express.
 
     `sentences` are facts for the reader of the answer. `needs_replacement` is True if an event is valid only for
-    replaced records. `relation` is the neighbouring relation of the state, or None if the state has none.
+    replaced records. `event_count` is the number of events read so far. `relation` is the neighbouring relation of the
+    state, or None if the state has none.
     """
 
     sentences: list[str] = field(default_factory=list[str])

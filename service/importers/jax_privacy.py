@@ -46,7 +46,10 @@ def matches(state: SourceValue) -> bool:
 
 
 def read_state(state: SourceValue) -> ImportedRun:
-    """Return the draft of the training run that arguments of JAX Privacy functions describe. Raise ValidationError."""
+    """Return the draft of the training run that arguments of JAX Privacy functions describe. Raise ValidationError.
+
+    The error is also raised for truncated batches, and for zCDP of sampled steps.
+    """
     sent = state.as_object
     for name in TRUNCATED:
         if name in sent:

@@ -52,7 +52,10 @@ def matches(state: SourceValue) -> bool:
 
 
 def read_state(state: SourceValue) -> ImportedRun:
-    """Return the draft of the training run in a history of Opacus steps. Raise ValidationError."""
+    """Return the draft of the training run in a history of Opacus steps. Raise ValidationError.
+
+    The error is also raised for an empty history and for a sampling rate above 1.
+    """
     notes: tuple[str, ...] = ()
     history = state
     if not isinstance(state.value, list):

@@ -30,8 +30,8 @@ class Phase(NamedTuple):
 def merge_phases(phases: Iterable[Phase], source: SourceValue, location: Callable[[Any, int], Location]) -> DraftSpec:
     """Return the draft of a DP-SGD run that has these phases in order, one or more.
 
-    Equal neighbours are merged. Noise and rate become lists if they change. `location(key, column)` returns the
-    location of a value of a phase in the state.
+    Equal neighbours are merged. Raise ValidationError at `source` for too many phases. Noise and rate become lists if
+    they change. `location(key, column)` returns the location of a value of a phase in the state.
     """
     merged: list[Phase] = []
     for stated in phases:
@@ -59,9 +59,12 @@ def merge_phases(phases: Iterable[Phase], source: SourceValue, location: Callabl
 
 
 def _can_merge(first: Phase, second: Phase) -> bool:
-    """Return whether two phases have equal noise and rate.
+    """Return whether two phases have equal noise and rate, and whole positive numbers of steps.
 
     Values that are not numbers stay separate for the contract to reject.
+
+    Their sum has to be at most the largest number of steps. Values that are not numbers stay separate for the contract
+    to reject.
     """
     return (
         first.noise_multiplier == second.noise_multiplier

@@ -25,13 +25,13 @@ LARGEST_ORDER, LARGEST_BOUND = 1e9, 1e6
 
 
 def matches(state: SourceValue) -> bool:
-    """Return whether a state has lists of orders and bounds."""
+    """Return whether a state (JSON value) has lists of orders and bounds of Renyi divergences."""
     sent = state.as_object
     return any(name in sent for name in ORDERS) and any(name in sent for name in BOUNDS) and "type" not in sent
 
 
 def read_state(state: SourceValue) -> ImportedRun:
-    """Return the class of mechanisms with these bounds. Raise ValidationError."""
+    """Return the class of all mechanisms whose Renyi divergences have the bounds in a state. Raise ValidationError."""
     sent = state.as_object
     names = [next((name for name in choices if name in sent), choices[0]) for choices in (ORDERS, BOUNDS)]
     members = state.members(names, ("directions", *DROPPED))

@@ -29,7 +29,7 @@ LIST_ALTERNATIVE: Final = ", or a list of "
 
 
 def import_error(*errors: tuple[Location, str], title: str = ImportedMechanism.__name__) -> ValidationError:
-    """Return a ValidationError for a model called `title`, with (location, sentence) pairs."""
+    """Return a ValidationError for a model called `title`, with one error for each pair (location, sentence)."""
     return ValidationError.from_exception_data(
         title,
         [
@@ -49,7 +49,10 @@ def whole_number(value: Any) -> Any:
 @final
 @dataclass(frozen=True, slots=True)
 class SourceValue:
-    """Value in the imported state of another library, with its location in the request."""
+    """Value in the imported state of another library, with its location in the request.
+
+    A location is the path of keys and indices, by default that of the whole state.
+    """
 
     value: Any
     location: Location = ROOT
@@ -73,7 +76,7 @@ class SourceValue:
     def members(self, required: Collection[str], optional: Collection[str] = ()) -> dict[str, SourceValue]:
         """Return the members of an object by name.
 
-        Raise ValidationError if a required member is missing or a member is unknown.
+        Raise ValidationError if the value is no object, a required member is missing, or a member is unknown.
         """
         sent = self.as_object
         if not sent and not isinstance(self.value, dict):
@@ -126,7 +129,7 @@ class SourceValue:
 
 @final
 class DraftSpec(dict[str, Any]):
-    """Draft of an object of the contract, not validated yet, with the value of the imported state behind it."""
+    """Draft of an object of the contract, not validated yet, with the imported value that it comes from."""
 
     def __init__(self, source: SourceValue, **members: Any) -> None:
         super().__init__(members)
@@ -151,7 +154,7 @@ class ImportedRun:
 
     `notes` are facts of the state that the mechanism cannot express, one sentence each. `microbatches_accounted` is
     True if the noise of the mechanism is already half of the stated noise, because averages of microbatches were
-    clipped.
+    clipped. `threat_model` is None if the state describes no attacker.
     """
 
     mechanism: DraftSpec
@@ -177,7 +180,10 @@ class ValidatedImport(Request):
 
 
 def validate_draft(found: ImportedRun) -> ValidatedImport:
-    """Validate a draft against the contract. Raise ValidationError with the locations of the values in the state."""
+    """Validate a draft against the contract. Raise ValidationError with the locations of the values in the state.
+
+    Raise it as well if the content is itself an imported mechanism.
+    """
     made = {"mechanism": found.mechanism, "threat_model": found.threat_model}
     try:
         return ValidatedImport.model_validate(strip_locations(made))
@@ -203,7 +209,10 @@ def strip_locations(made: Any) -> Any:
 
 
 def _source_location(made: Any, pointer: str) -> Location:
-    """Return the location in the imported state of the value at a JSON pointer into the draft `made`."""
+    """Return the location in the imported state of the value at a JSON pointer into the draft `made`.
+
+    For a value that is not in the draft, it is the location of the nearest object around it.
+    """
     location: Location = ()
     for step in pointer.split("/")[1:]:
         if isinstance(made, DraftSpec):

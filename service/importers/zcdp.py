@@ -29,13 +29,13 @@ OPENDP: Final = ("measure", "d_out")
 
 
 def matches(state: SourceValue) -> bool:
-    """Return whether a state has a rho, or a measure of OpenDP."""
+    """Return whether a state (JSON value) has a rho of zero-concentrated DP, or a measure of OpenDP."""
     sent = state.as_object
     return ("rho" in sent and "type" not in sent and "class_name" not in sent) or set(OPENDP) <= sent.keys()
 
 
 def read_state(state: SourceValue) -> ImportedRun:
-    """Return the class of mechanisms with this guarantee. Raise ValidationError."""
+    """Return the class of all mechanisms with the zero-concentrated DP guarantee in a state. Raise ValidationError."""
     if set(OPENDP) & state.as_object.keys():
         return _opendp(state)
     members = state.members(("rho",), tuple(DROPPED))

@@ -33,21 +33,31 @@ LOWEST_CLASS_COST: Final = 2 * COST_UNITS_PER_SECOND
 
 
 def initial_size(cost: int, total: int, most: int) -> int:
-    """Return the number of points of the first chunk of a job with `total` points and this cost in microseconds."""
+    """Return the number of points, at most `most`, of the first chunk of a job with `total` points.
+
+    `cost` is the estimated cost of all points in microseconds of CPU time. The chunk should take about 0.125 s, and has
+    at least one point. A chunk is a range of points that one process computes.
+    """
     seconds = max(cost / COST_UNITS_PER_SECOND / total, 1e-9)
     return _align_to_blocks(FIRST_SHARE * TARGET_SECONDS / seconds, most)
 
 
 def next_size(before: int, seconds_per_point: float, most: int) -> int:
-    """Return the number of points of a job's next chunk, at most `most`, after a chunk of `before` points."""
+    """Return the number of points of a job's next chunk, at most `most`, after a chunk of `before` points.
+
+    `seconds_per_point` is the mean measured time of a point of the job. The chunk should take about 0.5 s, and has at
+    most twice `before` points.
+    """
     return _align_to_blocks(min(TARGET_SECONDS / max(seconds_per_point, 1e-9), MAX_GROWTH * before), most)
 
 
 def smoothed_seconds(before: float | None, seconds: float, cpu_seconds: float, points: int) -> float:
     """Update the mean number of seconds per point of a job with the measured times of a chunk.
 
-    `before` is the previous mean, or None. CPU time counts, or wall-clock time divided by MAX_STRETCH if that is
-    longer: on a busy machine chunks wait for a processor, and shorter chunks would not help.
+    `before` is the previous mean, or None before the first chunk. The newest chunk has weight 0.3 in the mean.
+    `seconds` of wall-clock time and `cpu_seconds` were measured for all `points` of the chunk. CPU time counts, or
+    wall-clock time divided by MAX_STRETCH if that is longer: on a busy machine chunks wait for a processor, and shorter
+    chunks would not help.
     """
     newest = max(cpu_seconds, seconds / MAX_STRETCH) / points
     return newest if before is None else (1 - NEWEST_WEIGHT) * before + NEWEST_WEIGHT * newest
@@ -56,16 +66,18 @@ def smoothed_seconds(before: float | None, seconds: float, cpu_seconds: float, p
 def priority_class(work: float) -> int:
     """Return the priority class of a job from `work`, the estimated cost of the points already given to workers.
 
-    Lower classes run first. Each class spans twice the cost of the previous class. Jobs within a class run one after
-    the other.
+    The cost is in microseconds of CPU time. Lower classes run first. Each class spans twice the cost of the previous
+    class. Jobs within a class run one after the other.
     """
     return int(work / LOWEST_CLASS_COST).bit_length()
 
 
 def chunk_end(start: int, size: int, total: int) -> int:
-    """Return the end of a chunk of up to `size` points, if possible at the boundary of a block of points.
+    """Return the index after the last point of a chunk that begins at the point `start`.
 
-    The points of a block are evaluated together and share intermediate results.
+    The chunk has up to `size` of the `total` points of the job. A chunk that reaches neither the last point nor the end
+    of a block is shortened to the last block boundary within it, if there is one. The points of a block are evaluated
+    together and share intermediate results.
     """
     stop = min(start + size, total)
     last_block = stop - stop % BLOCK_POINTS
@@ -73,9 +85,10 @@ def chunk_end(start: int, size: int, total: int) -> int:
 
 
 def _align_to_blocks(points: float, most: int) -> int:
-    """Return a chunk size of at most `most` points, rounded to whole blocks of a sweep unless the size is small.
+    """Return a chunk size near `points`, from 1 to `most`, in whole blocks unless it is below a quarter of a block.
 
-    Chunks of whole blocks compute the intermediate results of each block once.
+    A block is a range of points that are evaluated together. Chunks of whole blocks compute the intermediate results of
+    each block once.
     """
     found = max(1, min(int(points), most))
     if found < BLOCK_POINTS * MIN_BLOCK_SHARE or most < BLOCK_POINTS:

@@ -57,7 +57,8 @@ class WorkerContext:
     """Dependencies that all workers of a process share.
 
     `describe` converts an error to a JSON problem document. `find_answer` and `store_answer` access the results of
-    complete requests. `worker` is the name of this process. `audit` is the audit stream, if any.
+    complete requests. `worker` is the name of this process. `audit` is the audit stream, None if none is configured,
+    and `tracing` records spans, None if traces are off.
     """
 
     repository: JobRepository
@@ -78,7 +79,7 @@ class WorkerContext:
 class RememberedJob:
     """Validated request of a job, kept between two chunks (ranges of points) of the job.
 
-    `seconds_per_point` is the mean of the measured times, or None.
+    `seconds_per_point` is the mean of the measured times, or None before this process has computed a chunk of the job.
     """
 
     plan: JobPlan
@@ -119,7 +120,10 @@ class ChunkWorker:
         return True
 
     async def _process_traced(self, claim: ClaimedChunk) -> None:
-        """Process a claimed chunk. With traces, record a span (timed part) below the request that brought the job."""
+        """Process a claimed chunk (range of points of a job), and save its results.
+
+        If traces are on, record a span (timed part of a trace) below the request that brought the job.
+        """
         tracing, job = self._context.tracing, claim.job
         if tracing is None:
             await self._process(claim)
@@ -157,7 +161,8 @@ class ChunkWorker:
     async def _remembered_job(self, job: StoredJob) -> RememberedJob:
         """Return the validated request of a job, from memory or from the storage.
 
-        Raise the validation errors of a request that another engine version accepted.
+        Raise JobNotFound for a job that has ended, JobsUnavailable, and the validation errors of a request that another
+        engine version accepted.
         """
         key = job.id, job.generation
         remembered = self._remembered.get(key)
@@ -172,7 +177,8 @@ class ChunkWorker:
     async def _find_or_compute(self, claim: ClaimedChunk, plan: JobPlan) -> WorkerResult:
         """Return the results of a chunk as JSON lines, from a stored result or from a worker process.
 
-        Raise _ChunkNotNeeded and the errors of WorkerPool.compute. `plan` has the validated request of the job.
+        Raise _ChunkNotNeeded and the errors of WorkerPool.compute. Raise WorkerDied without computing if MAX_TRIES (3)
+        attempts have failed. `plan` has the validated request of the job.
         """
         context, chunk, job = self._context, claim.chunk, claim.job
         if claim.tries >= MAX_TRIES:
@@ -215,7 +221,10 @@ class ChunkWorker:
         context.metrics.count_chunk("done", points)
 
     async def _store_single_result(self, job: StoredJob, plan: JobPlan, lines: bytes) -> None:
-        """Store the response of a job of a single request in the result cache, and log its decision."""
+        """Store the response of a job of a single request in the result cache, and log its decision.
+
+        `lines` is the response in its stored form.
+        """
         context = self._context
         body, decided = await asyncio.to_thread(stored_response_and_decision, plan.computation, lines)
         context.store_answer(plan.computation, job.digest, body, job.cost, job.requester)
@@ -227,8 +236,8 @@ class ChunkWorker:
     async def _retry_or_split(self, claim: ClaimedChunk, error: Exception) -> bool:
         """Return a chunk whose process was killed to the queue if another try is allowed, and return whether it is.
 
-        A chunk is a range of points of a job. It is requeued as a whole after the death of a worker, and as halves
-        otherwise. A single point is not requeued after it exceeded a limit.
+        A chunk is a range of points of a job. It is requeued as a whole after the first two deaths of its process, and
+        as halves after the third death or an exceeded limit. A single point is not halved, so that the result is False.
         """
         chunk, tries = claim.chunk, claim.tries + 1
         if isinstance(error, WorkerDied) and tries < MAX_TRIES:
@@ -243,7 +252,10 @@ class ChunkWorker:
         return True
 
     async def _fail_chunk(self, claim: ClaimedChunk, error: Exception) -> None:
-        """Save a problem document for every point of a chunk (range of points), or end a job of a single request."""
+        """Save the problem document of `error` for every point of a claimed chunk, or end a job of a single request.
+
+        A chunk is a range of points of a job. The whole job also ends if its request cannot be validated.
+        """
         context, job, chunk = self._context, claim.job, claim.chunk
         self._report_failure(claim, error, "piece failed")
         context.metrics.count_chunk("failed", chunk.points)
@@ -255,7 +267,10 @@ class ChunkWorker:
             await self._persist_with_retry(context.repository.save, claim, failure_lines(chunk, problem), chunk.points)
 
     def _report_failure(self, claim: ClaimedChunk, error: Exception, state: str) -> None:
-        """Count and log the failure of a chunk (range of points of a job)."""
+        """Count and log the failure of a claimed chunk (range of points of a job).
+
+        `error` is the cause, and `state` says what happens to the chunk.
+        """
         context, job = self._context, claim.job
         context.metrics.count_failure(job.resource, error)
         context.metrics.count_violations(int(is_violation(error)))
@@ -272,7 +287,11 @@ class ChunkWorker:
         )
 
     async def _persist_with_retry(self, write: Callable[..., StoredJob | None], *values: object) -> None:
-        """Call `write` on the storage of jobs, and retry every RETRY_SECONDS while the storage is unavailable."""
+        """Call `write` with `values` on the storage of jobs until the storage is available.
+
+        If the job has ended with the write, its end is counted and logged. A failed call is repeated after
+        RETRY_SECONDS.
+        """
         while True:
             try:
                 job = await asyncio.to_thread(write, *values)
@@ -351,7 +370,10 @@ def _log_origin(job: StoredJob) -> dict[str, str]:
 
 
 def _decision_record(job: StoredJob, decided: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the record of the decision of a job for the audit stream."""
+    """Return the record of a policy decision for the audit stream.
+
+    `job` is the job whose response has the decision, and `decided` has ids and verdict.
+    """
     names = {"decision": decided["decision"], "verdict": decided["verdict"]}
     return {"event": "decision", **_log_origin(job), "resource": {"job_id": job.id}, "digest": job.digest, **names}
 

@@ -50,7 +50,11 @@ STORE_REMEDIES: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueState:
-    """State of the job queue: active jobs, announced workers, age limit of jobs and current time, both in seconds."""
+    """State of the job queue at the time `now`: active jobs, announced workers and the age limit of jobs.
+
+    A worker counts as present for 15 s (WORKER_TIMEOUT_SECONDS) after its announcement. `now` is in seconds since 1970,
+    and a job must end within `age_seconds`.
+    """
 
     active: Sequence[StoredJob]
     workers: Sequence[Worker]
@@ -165,7 +169,10 @@ def _describe_points(dispatched: DispatchedChunk) -> str:
 
 
 def format_duration(duration: float) -> str:
-    """Return a duration given in seconds as text in the largest suitable unit."""
+    """Return a duration in seconds as text in the largest unit (days to s) of which it has at least two.
+
+    A duration below two minutes is in seconds, and a negative one is `0 s`.
+    """
     for unit, size in (("days", 86_400), ("hours", 3_600), ("minutes", 60)):
         if duration >= 2 * size:
             return f"{duration / size:.0f} {unit}"

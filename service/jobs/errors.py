@@ -27,7 +27,8 @@ class JobNotFound(JobsError):
 class JobsUnavailable(JobsError):
     """Raised when the storage of jobs does not respond or has no room.
 
-    `reason` is for the log and contains no address.
+    `reason` is for the log and contains no address. `reason` is a phrase such as the class of an error of Redis or the
+    code of an error of SQLite.
     """
 
     def __init__(self, reason: str) -> None:
@@ -66,7 +67,10 @@ class PageBeyondEnd(JobsError):
 
 
 class InvalidCursor(JobsError):
-    """Raised for a cursor that no page of the list of jobs returned as `next`."""
+    """Raised for a cursor that no page of the list of jobs returned as `next`.
+
+    Only its form is checked: a decimal number.
+    """
 
     name, sentence = "cursor", "Must be the `next` of a page of this list."
 

@@ -46,7 +46,7 @@ class StoredJob:
 
     @property
     def owner(self) -> str:
-        """Owner of the job: the group of its requester, or the anonymous caller."""
+        """Owner of the job: the group of callers that sent it, or the anonymous caller."""
         return owner_of(self.requester)
 
 

@@ -30,10 +30,10 @@ StoreAnswer: TypeAlias = Callable[[Computation[Any, Any], str, bytes, int, str],
 class JobConstraints:
     """Limits of jobs from the settings.
 
-    `points` and `cost` limit one job. `single_seconds` is the time limit of a job that consists of a single request,
-    and `point_seconds` that of one point of a larger job. `at_once` limits the active jobs. A job is deleted
-    `kept_seconds` after its end, and must end within `age_seconds`. `stored_bytes` limits the requests and results of
-    all jobs.
+    `points` and `cost` (in microseconds of CPU time) limit one job. `single_seconds` is the time limit of a job that
+    consists of a single request, and `point_seconds` that of one point of a larger job. `at_once` limits the active
+    jobs. A job is deleted `kept_seconds` after its end, and must end within `age_seconds`. `stored_bytes` limits the
+    requests and results of all jobs.
     """
 
     points: int
@@ -53,7 +53,11 @@ class JobConstraints:
     def to_limits_response(
         self, backend: Literal["embedded", "celery"], promises: tuple[str, ...], *, survives_restart: bool
     ) -> JobLimits:
-        """Return the limits in the form of the API, with name and guarantees of the job backend."""
+        """Return the limits in the form of the API, with the name and the guarantees of the job `backend`.
+
+        `promises` are the guarantees as sentences, and `survives_restart` is whether jobs outlive a restart of the
+        service.
+        """
         return JobLimits(
             backend=backend,
             survives_restart=survives_restart,
@@ -71,7 +75,10 @@ class JobConstraints:
 @final
 @dataclass(frozen=True, slots=True)
 class JobPlan:
-    """Validated request of a job, with the computation of its resource and its number of points."""
+    """Validated request of a job, with the resource that computes it and its number of points (`total`).
+
+    A job of a single request has one point.
+    """
 
     computation: Computation[Any, Any]
     request: BaseModel
@@ -79,17 +86,20 @@ class JobPlan:
 
     @property
     def quote(self) -> Quote:
-        """Estimated cost of all points. Raise PrivacyComputationError for requests that cannot be computed."""
+        """Estimated cost of all points, in microseconds of CPU time.
+
+        Raise PrivacyComputationError for requests that cannot be computed.
+        """
         chunks = self.computation.chunking
         return (self.computation if chunks is None else chunks).quote(self.request)
 
     def digest(self, engine_version: str) -> str:
-        """Return the digest that identifies the request of the job and an engine version."""
+        """Return the SHA-256 digest of the request of the job and of `engine_version`, as `sha256:...`."""
         return request_digest(self.computation.name, engine_version, self.request)
 
     @property
     def max_chunk_points(self) -> int:
-        """Largest number of points that one chunk may have."""
+        """Largest number of points that one chunk may have: 1 for a job of a single request, and at most 2000."""
         chunks = self.computation.chunking
         return 1 if chunks is None else min(MAX_CHUNK_POINTS, chunks.max_chunk_points(self.request))
 
@@ -100,14 +110,17 @@ class JobPlan:
         return ChunkTask(self.computation.name, chunk.start), part
 
     def time_limit_seconds(self, chunk: Chunk, limits: JobConstraints) -> float:
-        """Return the time limit in seconds for the computation of a chunk (range of points)."""
+        """Return the time limit in seconds for the computation of a chunk (range of points) under these limits.
+
+        A job of a single request has the limit `single_seconds`, a single point `point_seconds`, and more points 8 s.
+        """
         if self.computation.chunking is None:
             return limits.single_seconds
         return limits.point_seconds if chunk.points == 1 else CHUNK_LIMIT_SECONDS
 
 
 def resource_at(path: str) -> Computation[Any, Any]:
-    """Return the computation at a path below /v1/. Raise InvalidJob for an unknown path."""
+    """Return the resource at a path below /v1/, such as `sweeps`. Raise InvalidJob for an unknown path."""
     for name in RESOURCES:
         if resource(name).path == VERSION + path:
             return resource(name)
@@ -116,12 +129,15 @@ def resource_at(path: str) -> Computation[Any, Any]:
 
 
 def resource_path(computation: Computation[Any, Any]) -> str:
-    """Return the path of a resource below /v1/, which is the `resource` of a job."""
+    """Return the path of the resource `computation` below /v1/, which is the `resource` of a job."""
     return computation.path.removeprefix(VERSION)
 
 
 def parse_plan(computation: Computation[Any, Any], sent: bytes, validate: RequestValidator) -> JobPlan:
-    """Return the validated request of a job from its JSON. Raise RequestBodyError."""
+    """Return the plan of a job (validated request and resource) from the JSON that a client sent.
+
+    `validate` parses the JSON with limits of its size. Raise RequestBodyError.
+    """
     chunks = computation.chunking
     if chunks is None:
         return JobPlan(computation, parse_request(computation.request_type, sent, validate), 1)
@@ -130,5 +146,9 @@ def parse_plan(computation: Computation[Any, Any], sent: bytes, validate: Reques
 
 
 def restore_plan(job: StoredJob, request: bytes, validate: RequestValidator) -> JobPlan:
-    """Return the validated request of a stored job from its JSON. Raise InvalidJob and RequestBodyError."""
+    """Return the plan of a stored job (validated request and resource) from the JSON of its request.
+
+    `validate` parses the JSON. Raise InvalidJob if this version has no such resource, and RequestBodyError for an
+    invalid request.
+    """
     return parse_plan(resource_at(job.resource), request, validate)

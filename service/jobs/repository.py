@@ -38,8 +38,9 @@ class Quota:
 class ClaimedChunk:
     """Chunk (range of points of a job) that a worker has claimed.
 
-    `job` is the job at the time of the claim, with its generation. `tries` counts the earlier claims of the chunk whose
-    workers died, and distinguishes the claims of one chunk.
+    `job` is the job at the time of the claim, with its generation. `tries` counts the failed attempts before this
+    claim: deaths of the worker or its process, and 1 for half of a chunk that exceeded a limit. It distinguishes the
+    claims of one chunk.
     """
 
     job: StoredJob
@@ -49,7 +50,7 @@ class ClaimedChunk:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Page of a list of jobs, newest first. `next` is the cursor of the next page, or None."""
+    """Page of a list of jobs, newest first. `next` is the cursor of the next page, or None on the last page."""
 
     jobs: tuple[StoredJob, ...]
     next: str | None
@@ -68,8 +69,9 @@ class Worker:
 class DispatchedChunk:
     """Chunk (range of points of a job) that was given to a worker and has no results yet.
 
-    `tries` counts the earlier claims whose workers died. `worker` holds the claim until `until`; the name is empty if
-    the chunk was requeued.
+    `tries` counts the failed attempts so far: deaths of the worker or its process, and 1 for half of a chunk that
+    exceeded a limit. `worker` holds the claim until `until` (seconds since 1970); the name is empty if the chunk was
+    requeued.
     """
 
     chunk: Chunk
@@ -80,7 +82,7 @@ class DispatchedChunk:
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """Number of jobs that have not ended, and the time at which the oldest of them was accepted (None: no job)."""
+    """Number of active jobs, and the time (seconds since 1970) at which the oldest was accepted; None without a job."""
 
     jobs: int
     oldest: float | None
@@ -89,9 +91,10 @@ class Backlog:
 class JobRepository(Protocol):
     """Storage of jobs and results. Every method blocks, and raises JobsUnavailable if the storage does not work.
 
-    Methods that take the name of a job raise JobNotFound. Changes are durable when a method has returned. Workers claim
-    chunks (ranges of points of a job). The generation of a job counts its restarts by other engine versions. A claim is
-    *stale* if it is of an earlier generation, if another worker took the chunk over, or if the job has ended.
+    Methods that take the name of a job raise JobNotFound, except `keep_trace` and `trace_of`. Changes are durable when
+    a method has returned. Workers claim chunks (ranges of points of a job). The generation of a job counts its restarts
+    by other engine versions. A claim is *stale* if it is of an earlier generation, if another worker took the chunk
+    over, or if the job has ended.
     """
 
     def add(
@@ -99,42 +102,44 @@ class JobRepository(Protocol):
     ) -> StoredJob:
         """Store a new job, whose first chunks may have `size` points, and return the job.
 
-        Return the existing job if the requester has sent the same key with the same fingerprint before. If bytes are
-        short, first remove the jobs that ended longest ago, from the requester that stores the most and at least as
-        much as this one. Raise IdempotencyKeyReused, and QueueFull if the requester holds as much as is free.
+        `request` is the JSON of the request, `key` the idempotency key or None, and `fingerprint` identifies the body.
+        Return the existing job if the requester has sent both before. If bytes are short, first remove the jobs that
+        ended longest ago, from the requester that stores the most and at least as much as this one. Raise
+        IdempotencyKeyReused, and QueueFull if the requester holds as much as is free.
         """
         ...
 
     def get(self, name: str) -> StoredJob:
-        """Return the current state of the job `name`."""
+        """Return the current state of the job `name`. Raise JobNotFound if there is no such job."""
         ...
 
     def request(self, name: str) -> bytes:
-        """Return the JSON of the request of an active job. Raise JobNotFound for a job that has ended."""
+        """Return the JSON of the request of an active job. Raise JobNotFound for an ended or unknown job."""
         ...
 
     def list(self, requester: str | None, limit: int, cursor: str | None) -> Page:
-        """Return a page of jobs, newest first, of one requester (group or address), or of all (None).
+        """Return a page of at most `limit` jobs, newest first, of one requester (group or address) or of all (None).
 
-        Raise InvalidCursor.
+        `cursor` is that of the previous page, or None for the first page. Raise InvalidCursor.
         """
         ...
 
     def cancel(self, name: str) -> StoredJob:
-        """Cancel the job `name`, unless it has ended, and return it."""
+        """Cancel the job `name`, unless it has ended, and return it. Raise JobNotFound if there is no such job."""
         ...
 
     def results(self, name: str, start: int, most: int = 1) -> Sequence[ChunkResult]:
         """Return up to `most` saved chunks (ranges of points with results), in the order of their points.
 
-        The first of them contains the point `start`.
+        The first of them contains the point `start`. If no results of `start` are saved, the list has saved chunks of
+        later points, or none. Raise JobNotFound if there is no such job.
         """
         ...
 
     def claim(self, engine_version: str, worker: str, seconds: float) -> ClaimedChunk | None:
-        """Claim the next chunk (range of points of a job) of this engine version for `seconds`.
+        """Claim the next chunk (range of points of a job) of this engine version for the process named `worker`.
 
-        Return None without one.
+        The claim ends after `seconds`. Return None if no chunk waits.
 
         Requesters take turns. Within a requester, the oldest job of the lowest class runs first
         (`chunk_sizing.priority_class`), and in every fourth turn (OLDEST_EVERY) the oldest job of all. A chunk whose
@@ -167,16 +172,18 @@ class JobRepository(Protocol):
         ...
 
     def fail(self, name: str, generation: int, problem: bytes) -> StoredJob:
-        """End an active job with a problem document, and return the job.
+        """End an active job with the JSON problem document `problem`, and return the job.
 
-        Change nothing if the job was restarted after this `generation`, a counter of its restarts.
+        Change nothing if the job has ended or was restarted after this `generation`, a counter of its restarts.
         """
         ...
 
     def restart(self, name: str, generation: int, engine_version: str, digest: str, size: int) -> StoredJob:
         """Restart an active job of this generation under another engine version, and return the job.
 
-        Delete its results and queue the job with the next generation. Change nothing if the generation differs.
+        `digest` is that of the request under the new version, and `size` the number of points of the first chunks.
+        Delete its results and queue the job with the next generation. Change nothing if the generation differs or the
+        job has ended.
         """
         ...
 
@@ -194,14 +201,14 @@ class JobRepository(Protocol):
     def purge(self, now: float, quota: Quota, age_seconds: float) -> Sequence[tuple[StoredJob, JobsError]]:
         """Remove expired jobs, and return the active jobs that must end, with the reason.
 
-        While more bytes than the quota are stored, remove the job that ended longest ago of the requester that stores
-        the most. The reason is JobTooOld for jobs accepted more than `age_seconds` ago, and ResultsTooLarge for the
-        largest active job if only active jobs exceed the quota.
+        `now` is in seconds since 1970. While more bytes than the quota are stored, remove the job that ended longest
+        ago of the requester that stores the most. The reason is JobTooOld for jobs accepted more than `age_seconds`
+        ago, and ResultsTooLarge for the largest active job if only active jobs exceed the quota.
         """
         ...
 
     def backlog(self) -> Backlog:
-        """Return how many jobs have not ended, and when the oldest of them was accepted."""
+        """Return how many jobs have not ended, and when the oldest was accepted (seconds since 1970; None: no job)."""
         ...
 
     def active(self) -> Sequence[StoredJob]:
@@ -209,11 +216,14 @@ class JobRepository(Protocol):
         ...
 
     def announced_workers(self) -> Sequence[Worker]:
-        """Return the workers that announced themselves within the last minutes."""
+        """Return the workers that announced themselves within the last 10 minutes (Redis) or the last hour (SQLite)."""
         ...
 
     def dispatched_chunks(self, name: str) -> Sequence[DispatchedChunk]:
-        """Return the chunks of a job that workers compute at present, in the order of their points."""
+        """Return the chunks (ranges of points) of a job that were given to workers and have no results yet.
+
+        They are in the order of their points. Requeued chunks belong to them, without a worker.
+        """
         ...
 
     def keep_trace(self, name: str, traceparent: str) -> None:
@@ -224,7 +234,10 @@ class JobRepository(Protocol):
         ...
 
     def trace_of(self, name: str) -> str | None:
-        """Return the stored traceparent (id of a trace) of the job `name`, or None."""
+        """Return the traceparent (id of a trace) of the job `name`, or None.
+
+        The result is None for an unknown job and for a job without a stored trace.
+        """
         ...
 
     def probe(self) -> None:

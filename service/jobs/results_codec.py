@@ -38,7 +38,10 @@ def failure_count(kept: bytes) -> int:
 
 
 def failure_lines(chunk: Chunk, problem: bytes) -> bytes:
-    """Return the stored results of a chunk (range of points) whose points all have the same problem document."""
+    """Return the stored results of a chunk (range of points) whose points all have the same problem document.
+
+    `problem` is this document as JSON.
+    """
     return compress(
         b"".join(
             b'{"point":%d%b%b\n' % (point, PROBLEM, problem[1:] + b"}") for point in range(chunk.start, chunk.stop)
@@ -56,7 +59,8 @@ def stored_response_and_decision(
 ) -> tuple[bytes, dict[str, Any] | None]:
     """Return the response bytes of a job of a single request, and the log fields of its policy decision.
 
-    The log fields are None if the response has no decision.
+    The log fields are None if the response has no decision. `computation` is the resource, and `kept` are the stored
+    results of the job.
     """
     body = stored_response(kept)
     if computation.decision is None:
@@ -86,7 +90,10 @@ class ChunkTask:
     start: int
 
     def body(self, request: Any, digest: str, engine_version: str) -> bytes:
-        """Return the results of the chunk in their stored form: compressed JSON lines."""
+        """Return the results of the chunk in their stored form: compressed JSON lines.
+
+        `request` has the points of the chunk, and `digest` and `engine_version` are those of the job.
+        """
         computation = resource(self.name)
         body = computation.body(request, digest, engine_version)
         if computation.chunking is None:

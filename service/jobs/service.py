@@ -46,7 +46,10 @@ Found = TypeVar("Found")
 @final
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """State of the job backend: whether jobs are computed, and one sentence for operators."""
+    """State of the job backend: whether jobs are computed, and one sentence for operators.
+
+    `works` is whether they are computed, by this process or by another one.
+    """
 
     works: bool
     sentence: str
@@ -156,9 +159,9 @@ class JobService:
         return job
 
     async def list(self, requester: str | None, limit: int, cursor: str | None) -> Page:
-        """Return a page of the jobs of a requester (group or address), newest first; None selects all requesters.
+        """Return a page of at most `limit` jobs of a requester (group or address), newest first; None selects all.
 
-        Raise InvalidCursor and JobsUnavailable.
+        `cursor` is that of the previous page, or None for the first page. Raise InvalidCursor and JobsUnavailable.
         """
         return await self._in_thread(self.repository.list, requester, limit, cursor)
 
@@ -175,10 +178,11 @@ class JobService:
     async def results(
         self, name: str, requester: str, start: int, most: int
     ) -> tuple[StoredJob, list[bytes], int | None]:
-        """Return the job, up to `most` result lines from `start` on, and the start of the next page.
+        """Return the job `name`, up to `most` result lines (JSON) from the point `start` on, and the next start.
 
-        The start of the next page is None at the end. The lines of an active job stop before the first missing point.
-        Raise PageBeyondEnd, JobNotFound and JobsUnavailable.
+        The next start is the first point of the next page, or None after the last point, and for an ended job without
+        further results. The lines of an active job stop before the first missing point. Raise PageBeyondEnd,
+        JobNotFound and JobsUnavailable.
         """
         job = await self.get(name, requester)
         if start >= job.total:
@@ -201,7 +205,11 @@ class JobService:
         return job, lines, place if place < job.total and job.state not in ENDED else None
 
     async def stream_results(self, name: str, requester: str, start: int) -> AsyncGenerator[list[bytes]]:
-        """Yield the result lines of all points from `start` on, as workers save them, until the job has ended."""
+        """Yield the result lines (JSON) of all points from `start` on, as workers save them.
+
+        The stream ends when the job has ended, and skips points that an ended job did not compute. Raise JobNotFound
+        and JobsUnavailable.
+        """
         place = start
         while True:
             job = await self.get(name, requester)  # before the lines: the lines of an ended job are complete
@@ -217,7 +225,8 @@ class JobService:
     async def watch(self, name: str, requester: str, after: int) -> AsyncGenerator[StoredJob]:
         """Yield the state of the job `name` after each change since the revision `after`.
 
-        The state is also yielded every MAX_EVENT_INTERVAL_SECONDS. The last yielded state is that of the ended job.
+        A revision counts the changes of a job. The state is also yielded every MAX_EVENT_INTERVAL_SECONDS. The last
+        yielded state is that of the ended job. Raise JobNotFound and JobsUnavailable.
         """
         loop = asyncio.get_running_loop()
         told = loop.time()
@@ -231,7 +240,10 @@ class JobService:
             await asyncio.sleep(POLL_SECONDS)
 
     async def wait_ended(self, name: str, requester: str, seconds: float) -> StoredJob:
-        """Wait until the job `name` has ended, for at most `seconds`, and return its state."""
+        """Wait until the job `name` has ended, for at most `seconds`, and return its state.
+
+        After `seconds` it is the state of a job that is still active. Raise JobNotFound and JobsUnavailable.
+        """
         loop = asyncio.get_running_loop()
         until = loop.time() + seconds
         pause = 0.02
@@ -244,12 +256,16 @@ class JobService:
             pause = min(1.5 * pause, POLL_SECONDS)
 
     async def single_result(self, name: str) -> ChunkResult | None:
-        """Return the result of a job that consists of a single request, or None before its end."""
+        """Return the result of a job that consists of a single request, or None.
+
+        The result is None before the end of the job, and after it if the job failed or was cancelled. Raise
+        JobNotFound.
+        """
         found = await self._in_thread(self.repository.results, name, 0, 1)
         return found[0] if found else None
 
     def reserve_stream(self, requester: str) -> AbstractAsyncContextManager[Reservation]:
-        """Reserve one of the limited streaming connections for a block.
+        """Reserve one of the limited streaming connections for `requester` while a block runs.
 
         Raise QueueFull, also within the block when the reservation is revoked.
         """
@@ -260,7 +276,8 @@ class JobService:
     ) -> tuple[StoredJob, bool]:
         """Store a job, and return the job and whether it is new.
 
-        Arguments are those of `enqueue`. `traceparent` is the id of a trace.
+        `plan` is the validated request, `sent` its JSON, `quote` its estimated cost, and `sender` the client.
+        `traceparent` is the id of a trace.
         """
         if plan.total > self.limits.points:
             sentence = f"A job may have at most {self.limits.points} points."
@@ -300,7 +317,7 @@ class JobService:
     async def _next_lines(self, name: str, place: int) -> tuple[int, int, list[bytes]] | None:
         """Return start, stop and result lines of the first saved points of the job `name` from the point `place` on.
 
-        The result is None if none is saved yet.
+        The result is None if no point from `place` on is saved. Raise JobNotFound.
         """
 
         def read() -> tuple[int, int, list[bytes]] | None:

@@ -36,7 +36,10 @@ def _result(text: str, content: dict[str, Any], *, is_error: bool = False) -> Ca
 
 
 def _sections(response: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the lines of the text that describes a response."""
+    """Yield the lines of the text that describes a response.
+
+    At most 200 numbers are written.
+    """
     yield from _decision(response)
     rows = number_rows(response)
     if rows:
@@ -70,7 +73,10 @@ def _facts(described: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _decision(response: Mapping[str, Any]) -> Iterator[str]:
-    """Yield lines with the decision in a response: policy, verdicts on claims, calibrated value, or the safer run."""
+    """Yield lines with the decision in a response: policy, verdicts on claims, calibrated value, or the safer run.
+
+    Yield nothing for responses without a decision.
+    """
     if summary := response.get("summary"):
         yield summary["sentence"]
     if judged := response.get("judged_as"):
@@ -90,7 +96,10 @@ def _decision(response: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _ranking(response: Mapping[str, Any]) -> Iterator[str]:
-    """Yield lines with the best run by each quantity of a comparison, and verdicts on the curves of each pair."""
+    """Yield lines with the best run by each quantity of a comparison, and verdicts on the curves of each pair.
+
+    Yield nothing for responses that compare no runs.
+    """
     for quantity in response.get("quantities", ()):
         uncertain = "" if quantity["certain"] else " (not certain: the bounds overlap)"
         yield f"Best by {quantity['label']}: {', '.join(quantity['best'])}{uncertain}."

@@ -15,7 +15,8 @@ from service.server.serve import PROBLEM_EXIT_CODE, UNABLE_TO_LISTEN_EXIT_CODE, 
 def run_mcp(address: tuple[str, int] | None) -> int:
     """Serve the protocol until its input ends or a signal arrives, and return the exit code.
 
-    `address` is the host and port of HTTP, or None for standard input and output.
+    The code is 2 for invalid settings and missing credentials, 3 if the service cannot listen, else 0. `address` is the
+    host and port of HTTP, or None for standard input and output.
     """
     import_module("mcp")  # before the standard streams are claimed: the caller reports what is not installed
     settings = load_settings()

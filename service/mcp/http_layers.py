@@ -15,7 +15,7 @@ JSON: Final = "application/json"
 
 
 def without_origins(app: ASGIApp) -> ASGIApp:
-    """Return an application that rejects requests of web pages (with a header `Origin`) before `app`."""
+    """Return an application that rejects requests with a header `Origin` (of web pages) with 403 before `app`."""
 
     async def call(scope: Scope, receive: Receive, send: Send) -> None:
         is_page = scope["type"] == "http" and any(name == b"origin" for name, _ in scope["headers"])
@@ -27,7 +27,8 @@ def without_origins(app: ASGIApp) -> ASGIApp:
 def without_duplicate_keys(app: ASGIApp, longest: int) -> ASGIApp:
     """Return an application that rejects messages with duplicate keys before `app`, which would keep one of them.
 
-    Everything else passes: invalid JSON, and bodies of more than `longest` bytes, which `app` rejects.
+    The status is 400. Everything else passes: invalid JSON, and bodies of more than `longest` bytes, which `app`
+    rejects.
     """
 
     async def call(scope: Scope, receive: Receive, send: Send) -> None:

@@ -19,7 +19,10 @@ MOST_NAMED: Final = 5
 
 
 async def answer_invalid_lines(lines: AsyncIterable[str], output: LineWriter) -> AsyncGenerator[str]:
-    """Yield the lines that are JSON objects without duplicate keys. Answer all other lines with an error."""
+    """Yield the lines that are JSON objects without duplicate keys.
+
+    Skip empty lines, and answer all other lines with an error on `output`.
+    """
     async for line in lines:
         if not line.strip():
             continue

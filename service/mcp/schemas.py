@@ -32,7 +32,7 @@ DEEPEST: Final = 4
 
 
 def input_schema(model: type[Request]) -> dict[str, Any]:
-    """Return the compact JSON schema of the requests of type `model`."""
+    """Return the compact JSON schema of the requests of type `model`, with objects down to the fourth level."""
     whole = model.model_json_schema()
     compact = _compact(whole, whole.get("$defs", {}), 0)
     return compact | {"type": "object", "additionalProperties": False}
@@ -75,9 +75,9 @@ def _resolve(schema: Schema, definitions: Schema) -> Schema:
 
 
 def _options(schema: Schema, definitions: Schema) -> list[Schema]:
-    """Return the alternatives of a schema without null, or an empty list if there is only one.
+    """Return the alternatives of a schema at any depth, without null.
 
-    `definitions` has the schemas to which references point.
+    The list is empty for a schema without alternatives. `definitions` has the schemas to which references point.
     """
     given = cast("list[Schema]", schema.get("oneOf") or schema.get("anyOf") or [])
     options: list[Schema] = []

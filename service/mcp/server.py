@@ -243,7 +243,7 @@ async def serve_http(settings: Settings, host: str, port: int, listening: socket
 
 
 def cancel_at_signals() -> Callable[[], bool]:
-    """Cancel the current task at a signal that ends the process. Return the function that cancels the task."""
+    """Cancel the current task at a signal that ends the process. Return a function that cancels the task at once."""
     stop = cast("asyncio.Task[None]", asyncio.current_task()).cancel
     for each in SIGNALS:
         asyncio.get_running_loop().add_signal_handler(each, stop)

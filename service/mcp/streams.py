@@ -21,7 +21,8 @@ READ_BYTES: Final = 65_536
 async def read_lines(descriptor: int, longest: int) -> AsyncGenerator[str]:
     """Yield the lines that arrive at a descriptor until its end.
 
-    A line of more than `longest` bytes is cut there, so that memory stays bounded. A cut line is no message.
+    A line of more than `longest` bytes is cut there, so that memory stays bounded. A cut line is no message. Bytes that
+    are not UTF-8 are replaced. Raise OSError.
     """
     os.set_blocking(descriptor, True)
     line = bytearray()
@@ -58,7 +59,7 @@ class LineWriter:
 
 
 async def in_daemon_thread(function: Callable[[], Result]) -> Result:
-    """Return the result of a blocking function.
+    """Return the result of a blocking function, and raise its OSError.
 
     After a cancellation the thread continues without effect until the process ends.
     """

@@ -71,7 +71,7 @@ TOOLS: Final[Mapping[str, ToolText]] = {
 
 
 def computation_of(name: str) -> Computation[Any, Any]:
-    """Return the resource behind the tool `name`."""
+    """Return the resource behind the tool `name`. Raise KeyError for an unknown tool."""
     return resource(TOOLS[name].resource)
 
 

@@ -217,7 +217,7 @@ def differential_mu(mu_mip: float, training: Training) -> Enclosure | None:
     Returns
     -------
     Enclosure or None
-        An approximation. None if no noise is needed, or if no noise is known to be enough.
+        An approximation. None if the run is mu_mip-GMIP without noise, or if no noise is known to be enough.
     """
     context = _context(mu_mip)
     size = _size_for(context, _step_of(context, context.mpf(mu_mip), training), training)
@@ -318,7 +318,7 @@ def _step_of_limit(context: Real, mu: Real, rate: Real, steps: Real) -> Real:
 
 
 def _step_of(context: Real, mu: Real, training: Training) -> Real:
-    """Return the mu of one step of a training run of which all steps together have `mu`.
+    """Return the mu of one step of a training run whose steps all together have `mu`.
 
     mu is that of Gaussian membership inference privacy (GMIP).
     """
@@ -344,8 +344,8 @@ def _run_of(context: Real, step: Real, training: Training) -> Real:
 def _size_for(context: Real, step: Real, training: Training) -> Real | None:
     """Return the effective batch size N at which one step has mu = `step`; the batch size if no noise is needed.
 
-    `training` has the batch size, the dimension and the susceptibility of a record. None stands for a batch of one
-    record that needs N < 1.5, where mu need not decrease with N.
+    `training` has the batch size, the dimension and the susceptibility of a record. The result is None for a batch of
+    one record that would need N < 1.5, because mu need not decrease with N there.
     """
     dimension, susceptibility = training.dimension, context.mpf(training.susceptibility)
     least = context.mpf(max(training.batch_size, LAST_FALL))

@@ -213,7 +213,7 @@ class DecimalEnclosure:
     digits: int
 
     def largest(self, other: DecimalEnclosure) -> DecimalEnclosure:
-        """Return the enclosure of the larger of two numbers, with decimal digits."""
+        """Return the enclosure of the larger of this number and another one, with the fewer digits of both."""
         values, lowers, uppers = (
             max(pair, key=Decimal)
             for pair in ((self.value, other.value), (self.lower, other.lower), (self.upper, other.upper))

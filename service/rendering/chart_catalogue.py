@@ -49,7 +49,8 @@ LARGEST_CURVE_COST: Final = 10_000_000
 class Dependency(NamedTuple):
     """Further answer that a chart needs beside its own response.
 
-    The entry has the resource, the request, and the part of the chart that shows the answer.
+    The entry has the resource, the request, and the name of the part of the chart that shows the answer, such as
+    `attackers`.
     """
 
     resource: str
@@ -66,8 +67,8 @@ DependencyResults = Sequence[Result | None]
 class ChartSource:
     """Charts of a resource.
 
-    `dependencies(response)` returns the further answers that the charts need. `charts(response, results)` returns
-    independent Vega-Lite specifications.
+    `dependencies(response)` returns the further answers that the charts need, by default none. `charts(response,
+    results)` returns independent Vega-Lite specifications.
     """
 
     charts: Callable[[Any, DependencyResults], list[Spec]]
@@ -75,17 +76,27 @@ class ChartSource:
 
 
 def build_spec(source: ChartSource, response: Result, results: DependencyResults) -> Spec:
-    """Return one specification with all charts of a response. Several charts are stacked vertically (`vconcat`)."""
+    """Return one Vega-Lite specification with all charts of a response, stacked vertically (`vconcat`).
+
+    `results` has the answers of the further requests that the charts of `source` need. An entry is None if the request
+    has no answer.
+    """
     return finalize_spec(stack_charts(source.charts(response, results)), shown_digests(response, results))
 
 
 def shown_digests(response: Result, results: DependencyResults) -> list[str]:
-    """Return the digests of all results that a chart shows: that of its response first, then those of `results`."""
+    """Return the digests of all results that a chart shows: that of its response first, then those of `results`.
+
+    Entries of `results` that are None (requests without an answer) are left out.
+    """
     return [each.digest for each in (response, *results) if each is not None]
 
 
 def curves_charts(response: CurvesResponse, _: DependencyResults) -> list[Spec]:
-    """Return a chart of power against false positive rate, and a chart of the widths of the enclosures."""
+    """Return Vega-Lite charts of power against false positive rate, and of the widths of the enclosures.
+
+    The second chart is left out if no curve has bounds.
+    """
     return list(_curves(series_of(response), run_title(response.mechanism)))
 
 
@@ -116,7 +127,8 @@ def comparison_dependencies(response: ComparisonsResponse) -> list[Dependency]:
 def comparison_charts(response: ComparisonsResponse, results: DependencyResults) -> list[Spec]:
     """Return one chart with the trade-off curves of all runs, and a chart of the widths of their enclosures.
 
-    `results` has the answers of the further requests that the charts need, for example the curves.
+    `results` has the answers of the further requests that the charts need, for example the curves. A run without an
+    answer has no curve. The second chart is left out if no curve has bounds.
     """
     series = [
         first_curve_series(run.name, curves)._replace(worst=False)  # what one run excludes, another one allows
@@ -130,7 +142,9 @@ def comparison_charts(response: ComparisonsResponse, results: DependencyResults)
 def assessment_dependencies(response: AssessmentsResponse) -> list[Dependency]:
     """Return further requests that the charts of an assessment need.
 
-    They are for the curves of attackers whose assumptions may hold, and for delta against epsilon.
+    They are for the curves of attackers against whom no assumption is attested not to hold, and for delta against
+    epsilon. The list is empty if nothing is proved about the run. Curves with an estimated cost above 10 s are not
+    requested.
     """
     # Imported where it is used: pictures are known at import, computations are not.
     from service.resources.assessments.attackers import relaxed_attackers
@@ -164,7 +178,11 @@ def assessment_dependencies(response: AssessmentsResponse) -> list[Dependency]:
 
 
 def _at_epsilon(response: AssessmentsResponse, epsilon: float) -> Iterator[Dependency]:
-    """Yield the trade-off curve of (`epsilon`, delta)-DP, and the privacy profiles of the run and its Gaussian fit."""
+    """Yield the requests for three curves at a certified `epsilon` (nats) of an assessment.
+
+    They are the trade-off curve of (`epsilon`, delta)-DP, and the privacy profiles (delta at epsilons up to twice
+    `epsilon`) of the run and its Gaussian fit. At epsilon 0 there are no profiles, and without a finite mu no fit.
+    """
     stated = ApproximateDpMechanism(type="approximate_dp", epsilon=epsilon, delta=response.context.delta)
     yield Dependency("curves", CurvesRequest(mechanism=stated, false_positive_rates=RATES), "alone")
     if epsilon <= 0:
@@ -182,8 +200,8 @@ def _at_epsilon(response: AssessmentsResponse, epsilon: float) -> Iterator[Depen
 def assessment_charts(response: AssessmentsResponse, results: DependencyResults) -> list[Spec]:
     """Return charts of an assessment: power, reconstruction, (epsilon, delta) pairs and widths of enclosures.
 
-    `results` has the answers of further requests that the charts need. If nothing is proved about the run, return a
-    single chart without curves.
+    Charts whose answers are missing are left out. `results` has the answers of further requests that the charts need.
+    If nothing is proved about the run, return a single chart without curves.
     """
     if not response.summary.bounded:
         return [unproved([with_full_stop(response.summary.title), response.summary.sentence])]
@@ -243,7 +261,10 @@ def _profile(
 
 
 def _epsilon(response: AssessmentsResponse) -> float | None:
-    """Return the certified epsilon of an assessment at its delta, or None if it is infinite or too large to send."""
+    """Return the certified epsilon (nats) of an assessment at its delta, or None.
+
+    The result is None if epsilon is infinite, an approximation, or above half the largest epsilon of a request.
+    """
     first = response.threat_models[0].answers[0]
     upper = first.upper if isinstance(first, NumberAnswer) else None
     return upper if upper is not None and math.isfinite(upper) and upper <= LARGEST_EPSILON / 2 else None

@@ -44,7 +44,10 @@ class ChartDrawing:
     """Rendering task for a worker process, which draws one chart."""
 
     def body(self, request: ChartRequest, digest: str, engine_version: str) -> bytes:  # noqa: ARG002 - named by who calls
-        """Return the image of the requested chart as bytes: the text of an SVG element, or a PNG."""
+        """Return the image of the requested chart as bytes: the text of an SVG element, or a PNG.
+
+        The digest and the engine version are not used.
+        """
         return render_chart(request)
 
 
@@ -62,7 +65,7 @@ def render_chart(request: ChartRequest) -> bytes:
 
 
 def render_pdf(spec: str) -> bytes:
-    """Return a complete Vega-Lite specification as a PDF page in this process, on paper."""
+    """Return a complete Vega-Lite specification as the bytes of a PDF page, drawn in this process."""
     import vl_convert
 
     on_paper = json.dumps({**json.loads(spec), "background": PAPER})
@@ -72,8 +75,8 @@ def render_pdf(spec: str) -> bytes:
 def with_stable_ids(svg: str, prefix: str = "part") -> str:
     """Return an SVG element with identifiers that depend on the element alone, and that begin with `prefix`.
 
-    The engine numbers identifiers across all images that it renders. Elements with different prefixes may stand in one
-    page.
+    The identifiers are those of clipping paths. The engine numbers identifiers across all images that it renders.
+    Elements with different prefixes may stand in one page.
     """
     names = {name: f"{prefix}{place}" for place, name in enumerate(dict.fromkeys(_DEFINED.findall(svg)))}
     defined = _DEFINED.sub(lambda found: f'<clipPath id="{names[found[1]]}"', svg)

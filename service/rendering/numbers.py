@@ -19,17 +19,17 @@ _EXACT: Final = Context(prec=1100)
 
 
 def rounded_up(value: float, digits: int = DIGITS) -> str:
-    """Round a number up to `digits` significant digits, so that an upper bound stays an upper bound."""
+    """Return a number as text, rounded up to `digits` significant digits, so that an upper bound stays one."""
     return _written(value, Context(prec=digits, rounding=ROUND_CEILING))
 
 
 def rounded_down(value: float, digits: int = DIGITS) -> str:
-    """Round a number down to `digits` significant digits, so that a lower bound stays a lower bound."""
+    """Return a number as text, rounded down to `digits` significant digits, so that a lower bound stays one."""
     return _written(value, Context(prec=digits, rounding=ROUND_FLOOR))
 
 
 def format_exact(value: float) -> str:
-    """Format a number of a request with all its digits.
+    """Format a number of a request with all digits of its double (60000.0 as "60000").
 
     A statement that is proved at a delta or a rate is not proved at its value rounded to six digits.
     """
@@ -53,7 +53,7 @@ def group_digits(number: int) -> str:
 
 
 def percent_up(share: float, digits: int = SHOWN) -> str:
-    """Format a share in percent, rounded up: "0.407 %"."""
+    """Format a share (0.00407) in percent with `digits` significant digits, rounded up: "0.407 %"."""
     return f"{points_up(share, digits)}{SPACE}%"
 
 
@@ -71,12 +71,18 @@ def percent_exact(share: float | Decimal) -> str:
 
 
 def points_up(share: float, digits: int = SHOWN) -> str:
-    """Format a share in percentage points, rounded up, without a unit."""
+    """Format a share (0.0123) in percentage points ("1.23"), rounded up to `digits` significant digits.
+
+    The text has no unit.
+    """
     return _plain(Context(prec=digits, rounding=ROUND_CEILING).create_decimal(_hundredfold(Decimal(share))))
 
 
 def points_down(share: float, digits: int = SHOWN) -> str:
-    """Format a share in percentage points, rounded down, without a unit."""
+    """Format a share (0.0123) in percentage points ("1.23"), rounded down to `digits` significant digits.
+
+    The text has no unit.
+    """
     return _plain(Context(prec=digits, rounding=ROUND_FLOOR).create_decimal(_hundredfold(Decimal(share))))
 
 

@@ -52,7 +52,7 @@ class Rendering:
     `dependencies(response)` returns the further answers that the representation shows. `specs(response, results)`
     returns the charts to render as `image`. `write(response, results, images)` returns the body. `headers` are sent
     beside the media type. `file_name(answer)` returns the name of a saved file for an answer in JSON; None leaves the
-    name to the client.
+    name to the client. By default there are no further answers and no charts.
     """
 
     media_type: str
@@ -86,7 +86,10 @@ class Rendering:
 
 @cache
 def renderings_of(name: str) -> Mapping[str, Rendering]:
-    """Return the renderings of the resource `name` by media type, without JSON."""
+    """Return the renderings of the resource `name` by media type, without JSON.
+
+    The mapping is empty for a resource that answers in JSON only, and for an unknown name.
+    """
     found = [_text_rendering(media_type, write) for media_type, write in TEXT_WRITERS.get(name, {}).items()]
     if name in CHART_SOURCES:
         found += _chart_renderings(CHART_SOURCES[name])
@@ -157,7 +160,10 @@ def _report_rendering(source: ChartSource) -> Rendering:
 
 
 def _report_name(written: bytes) -> str:
-    """Return an ASCII file name for the report of an assessment in JSON. The name contains subject and version."""
+    """Return an ASCII file name for the report of an assessment in JSON.
+
+    It is `privacy-report-SUBJECT-VERSION.html`, without the parts that the assessment does not have.
+    """
     subject: dict[str, str] = json.loads(written)["context"].get("subject", {})
     parts = (file_name(subject.get(name, "")) for name in ("name", "version"))
     return "-".join(("privacy-report", *filter(None, parts))) + ".html"

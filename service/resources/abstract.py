@@ -22,7 +22,7 @@ ResponseFields: TypeAlias = dict[str, Any]
 
 
 def no_ground_truth(_: BaseModel) -> None:
-    """Return None as the number of digits of a ground truth, which requests of this resource do not have."""
+    """Return None, because requests of this resource have no ground truth (result with many proved digits)."""
 
 
 def exit_ok(_: Response) -> int:
@@ -40,14 +40,17 @@ class BodyProducer(Protocol):
     """Producer of a response body from a request: a resource, a chunk of a job, a chart, or a cost estimate."""
 
     def body(self, request: Any, digest: str, engine_version: str, /) -> bytes:
-        """Return the response body of a request as JSON bytes."""
+        """Return the response body of a request as JSON bytes.
+
+        `digest` and `engine_version` become fields of the response.
+        """
         ...
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """Answer to a request from plans (engines and grids) that were made when its cost was estimated.
+    """Answer to a request, to be computed from plans (engines and curves) that were made for its cost estimate.
 
     The value can be pickled, so that a worker process can compute the answer. `response(request, plans, digest,
     engine_version)` lives at module level and returns the fields of the response.
@@ -57,7 +60,10 @@ class Planned:
     response: Callable[[Any, Any, str, str], ResponseFields]
 
     def body(self, request: Any, digest: str, engine_version: str, /) -> bytes:
-        """Return the response body as JSON bytes. Raises the errors of the function `response`."""
+        """Return the response body as JSON bytes. Raises the errors of the function `response`.
+
+        `digest` and `engine_version` become fields of the response.
+        """
         return json_bytes(self.response(request, self.plans, digest, engine_version))
 
 
@@ -80,7 +86,7 @@ class Quote:
         Approximate cost at which the computation stops with the bounds known so far. 0 means that only the time limit
         ends the computation.
     prepared : Planned or None
-        Function that answers the same request with the engines and grids that were chosen for the estimate.
+        Function that answers the same request with the engines that were chosen for the estimate.
     """
 
     cost: int
@@ -159,7 +165,8 @@ class Computation(Generic[RequestT, ResponseT]):
     chunking : Chunking or None
         Division of requests with many points into chunks of a job.
     ends_early : bool
-        Whether the response may omit parts that the time limit did not allow (`deadlines.py`).
+        Whether the response has what is known at three quarters of the time limit (`deadlines.py`): the points of a
+        sweep, or the bounds that are proved by then.
     """
 
     name: str

@@ -55,6 +55,9 @@ AN_ANSWER: Final = 100.0
 class EngineAnswer:
     """Answer of one composition engine to a question.
 
+    The fields `evidence`, `tight`, `method`, `limit` (the reason for a wide answer), `source` and `notes` are those of
+    the response.
+
     Attributes
     ----------
     number : dict
@@ -83,7 +86,10 @@ class EngineAnswer:
 
     @property
     def widest(self) -> float:
-        """Largest relative width of the numbers with a finite upper bound; infinite if no number has one."""
+        """Largest relative width (upper - lower)/upper of the numbers with a finite upper bound.
+
+        It is infinite if no number has a finite upper bound.
+        """
         if isinstance(self.read[0], CurvePoints):
             points: CurvePoints = self.read[0]
             return float(max(relative_widths(part).max() for part in (points.power, points.type_two_error)))
@@ -97,7 +103,7 @@ class EngineAnswer:
         notes: tuple[str, ...] = (),
         methods: list[ResponseFields] | None = None,
     ) -> ResponseFields:
-        """Return the answer in the order of its fields.
+        """Return the answer as fields of the response, in their order.
 
         Parameters
         ----------
@@ -128,7 +134,7 @@ class EngineAnswer:
         }
 
     def entry(self, method: str) -> ResponseFields:
-        """Return the numbers of this engine as an entry of the field `methods` in the answer of another engine."""
+        """Return the numbers of the engine named `method` as an entry of the field `methods` in another answer."""
         return {
             "method": method,
             **self.number,
@@ -152,7 +158,7 @@ def narrower(known: EngineAnswer, curves: TradeOffPair, question: QuestionSpec, 
     """Return the answer `known` or a new one, whichever is narrower.
 
     The new answer to `question` is computed only if the computation of the known answer reached the limit of work
-    before the relative width `tolerance`.
+    before the relative width `tolerance`. `tolerance` is a relative width (upper - lower)/upper.
     """
     if not known.cut_short:
         return known
@@ -171,7 +177,8 @@ def _narrower_points(
 ) -> EngineAnswer:
     """Return an answer with the narrower of two enclosures of each number of a list.
 
-    `known` and `found` are answers to `question`. The result is `known` itself if no number of `found` is narrower.
+    `known` and `found` are answers to `question` from `curves`, and `tolerance` is the relative width aimed at. The
+    result is `known` itself if no number of `found` is narrower.
     """
     before, after = known.read[0], found.read[0]
     better_error = _are_narrower(after.type_two_error, before.type_two_error)
@@ -196,7 +203,8 @@ def _narrower_points(
 def _are_narrower(found: EnclosureArray, known: EnclosureArray) -> BoolArray:
     """Return a mask of the enclosures in `found` that are narrower than those in `known`.
 
-    Relative widths are compared first, then widths. The relative width is 1 for every enclosure with the lower bound 0.
+    Relative widths are compared first, then widths. The relative width is (upper - lower)/upper, and 1 for every
+    enclosure with the lower bound 0.
     """
     new, old = relative_widths(found), relative_widths(known)
     return (new < old) | ((new == old) & (found.upper - found.lower < known.upper - known.lower))
@@ -282,7 +290,8 @@ def compare_engines(
     """Return the answers of all `engines` to `question`, as entries of the field `methods` of a response.
 
     The keys of `engines` are names of methods. An engine that fails, or for which no work is left, has a null number
-    and a note with the reason. `left` is the number of evaluations that share the rest of `work`.
+    and a note with the reason. `left` is the number of evaluations that share the rest of `work`, and `tolerance` the
+    relative width aimed at.
     """
     entries: list[ResponseFields] = []
     for number, (method, curves) in enumerate(engines.items()):
@@ -332,7 +341,10 @@ def _trade_off(
 
 
 def written_points(question: TradeOffQuestion, read: CurvePoints, evidence: Evidence) -> list[TradeOffPoint]:
-    """Return the points `read` of a trade-off curve in the format of responses, at the rates of `question`."""
+    """Return the points `read` of a trade-off curve in the format of responses, at the rates of `question`.
+
+    `evidence` is that of the bounds.
+    """
     return [
         {"false_positive_rate": rate, "type_two_error": error, "power": power}
         for rate, error, power in zip(

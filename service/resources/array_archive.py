@@ -65,7 +65,7 @@ class ArrayArchive:
     def read(self, name: str) -> NDArray[Any]:
         """Return the array with this name in the archive.
 
-        Raises ArchiveError if the bytes of the array contradict the directory or the header.
+        Raises ArchiveError if there is no such array, or if its bytes contradict the directory or the header.
         """
         try:
             with self._archive.open(self._entries[name]) as file:

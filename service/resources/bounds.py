@@ -52,16 +52,16 @@ EVERY: Final = "all"
 @final
 @dataclass(frozen=True, slots=True)
 class ResolvedRequest:
-    """Request as a mechanism and an attacker of the numeric core, with the engines and grids chosen for it.
+    """Request as a mechanism and an attacker of the numeric core, with the engines chosen for it.
 
     The value can be pickled until curves are evaluated.
 
     Attributes
     ----------
     primary : Plan
-        Engine and grid of the curves that give the answers.
+        Engine and curves that give the answers, with their cost.
     alternatives : Mapping of str to Plan
-        Engines and grids of further methods, by name.
+        Engines and curves of further methods, by name.
     worst_case, worst_plan : WorstCase, Plan or None
         Strongest attacker and its engine, for display beside the answers against a weaker attacker. None if the request
         itself is about the strongest attacker.
@@ -79,7 +79,8 @@ class ResolvedRequest:
 def compute_bounds(request: BoundsRequest, digest: str, engine_version: str) -> ResponseFields:
     """Answer all questions of a request for bounds.
 
-    Raises PrivacyComputationError with the pointer of the first faulty part.
+    `digest` and `engine_version` become fields of the response. Raises PrivacyComputationError with the pointer of the
+    first faulty part.
     """
     return _response(request, resolve_request(request), digest, engine_version)
 
@@ -89,7 +90,7 @@ def _response(request: BoundsRequest, resolved: ResolvedRequest, digest: str, en
 
 
 def read_bounds(request: BoundsRequest, resolved: ResolvedRequest | None = None) -> tuple[ResponseFields, TradeOffPair]:
-    """Return the fields of the answers, and the trade-off curves behind them.
+    """Return the answers to a request for bounds as fields of a response, and the trade-off curves behind them.
 
     Parameters
     ----------
@@ -188,8 +189,9 @@ def beside_relaxed(
 ) -> ResponseFields:
     """Return the answers against the strongest attacker `model`, for display beside those against a weaker attacker.
 
-    If the worst case caps the answers of the weaker attacker (`attacker`), every question has already been evaluated
-    for the worst case. The result has these stored answers, because narrower ones could lie below the capped answers.
+    `plan` has the engine of the strongest attacker's curves, and `work` is what the answers may use. If the worst case
+    caps the answers of the weaker attacker (`attacker`), every question has already been evaluated for the worst case.
+    The result has these stored answers, because narrower ones could lie below the capped answers.
     """
     caps = attacker.worst_case
     with at_most(work.left if caps is None else 0.0):
@@ -198,9 +200,10 @@ def beside_relaxed(
 
 
 def answers_of(curves: TradeOffPair, request: BoundsRequest, work: Work, *, conditional: bool) -> list[ResponseFields]:
-    """Return the answers of these trade-off curves to all questions of a request.
+    """Return the answers of these trade-off curves to all questions of a request, in their order.
 
-    `conditional` is whether the answers hold only against an attacker weaker than the worst case.
+    `work` is what all answers may use together. `conditional` is whether the answers hold only against an attacker
+    weaker than the worst case.
     """
     asked = asked_of(request)
     found = read_in_rounds(curves, asked, request.relative_tolerance, work)
@@ -222,7 +225,7 @@ def asked_of(request: BoundsRequest) -> list[AskedQuestion]:
 
 
 def bounds_quote(request: BoundsRequest) -> Quote:
-    """Return the estimated cost of a request from all engines that are chosen for it."""
+    """Return the estimated cost of a request, in microseconds of CPU time, from all engines chosen for it."""
     return _quote(request, lambda: resolve_request(request))
 
 
@@ -275,4 +278,5 @@ BOUNDS: Final = Computation(
     function=compute_bounds,
     quote=bounds_quote,
     ground_truth_digits=ground_truth_digits,
+    ends_early=True,
 )

@@ -40,7 +40,10 @@ PACKAGE: Final = __name__.rpartition(".")[0]
 
 @cache
 def resource(name: str) -> Computation[Any, Any]:
-    """Return the resource (`bounds`, `sweeps`, ...) with this name."""
+    """Return the resource (`bounds`, `sweeps`, ...) with this name.
+
+    Raise KeyError for an unknown name.
+    """
     found: Computation[Any, Any] = resolve_name(f"{PACKAGE}.{RESOURCES[name]}")
     return found
 

@@ -50,9 +50,9 @@ class CostRange:
 
 
 def cost_range(resource: str, quoted: Quote, limit_seconds: float) -> CostRange:
-    """Return the range of the cost of a request to `resource`, from its estimate `quoted`.
+    """Return the range of the cost of a request to `resource`, in microseconds of CPU time.
 
-    The request ends after `limit_seconds`.
+    The request ends after `limit_seconds`. `quoted` is its estimate.
     """
     limit = limit_seconds * 1e6
     most = math.ceil(min(MACHINES * quoted.ceiling, limit) if quoted.ceiling else limit)

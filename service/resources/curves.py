@@ -57,9 +57,10 @@ class CurvePlans:
 
 
 def compute_curves(request: CurvesRequest, digest: str, engine_version: str) -> ResponseFields:
-    """Evaluate every trade-off curve of a request.
+    """Evaluate every trade-off curve of a request, and return the curves as fields of the response.
 
-    Raises PrivacyComputationError with the pointer of the first faulty part.
+    `digest` and `engine_version` become fields of the response. Raises PrivacyComputationError with the pointer of the
+    first faulty part.
     """
     return _response(request, _planned(request), digest, engine_version)
 
@@ -85,7 +86,10 @@ def _response(request: CurvesRequest, planned: CurvePlans, digest: str, engine_v
 
 
 def curves_quote(request: CurvesRequest) -> Quote:
-    """Return the estimated cost of all trade-off curves of a request, written points and comparisons."""
+    """Return the estimated cost of all trade-off curves of a request, in microseconds of CPU time.
+
+    It includes the points to write and the comparisons of engines.
+    """
     return _quote(request, lambda: _planned(request))
 
 
@@ -136,7 +140,10 @@ def _grid(grid: RateGrid) -> FloatArray:
 def _curves(
     request: CurvesRequest, planned: CurvePlans, rates: FloatArray, work: Work
 ) -> tuple[list[ResponseFields], list[Read]]:
-    """Return every trade-off curve, as fields of the response and as evaluated points."""
+    """Return every trade-off curve at the false positive rates `rates`, as response fields and as evaluated points.
+
+    `planned` has the chosen engines, and `work` is what all evaluations may use.
+    """
     fields: list[ResponseFields] = []
     read: list[Read] = []
     for plan, (place, number) in zip(planned.plans, _places(request), strict=True):
@@ -177,7 +184,10 @@ def _premises(request: CurvesRequest) -> tuple[Assumption, ...]:
 def _attribute_error(
     error: PrivacyComputationError, request: CurvesRequest, place: int, number: int
 ) -> PrivacyComputationError:
-    """Return the error with the JSON pointer of the threat model, method or false positive rate that caused it."""
+    """Return the error with the JSON pointer of the threat model, method or false positive rate that caused it.
+
+    `place` is the index of the threat model, and `number` that of the method.
+    """
     places = {
         "mechanism": "/mechanism",
         "threat_model": f"/threat_models/{place}",
@@ -228,4 +238,5 @@ CURVES: Final = Computation(
     response_type=CurvesResponse,
     function=compute_curves,
     quote=curves_quote,
+    ends_early=True,
 )

@@ -55,11 +55,12 @@ def quote(
     beside: float = 0.0,
     prepared: Planned | None = None,
 ) -> Quote:
-    """Return the joint estimated cost of evaluations with these engines.
+    """Return the joint estimated cost, in microseconds of CPU time, of evaluations with the engines of `plans`.
 
-    The event loop computes the request only if all plans have a ceiling. The cost is at most the allowance, where
-    evaluations end. Ground truths (results with many proved digits) are useless without all their digits. If their
-    estimate certainly exceeds the limit, the request needs a job.
+    The event loop computes the request only if all plans have a ceiling (largest cost) and their sum is at most
+    INLINE_LIMIT. The cost is at most the allowance, where evaluations end. Ground truths (results with many proved
+    digits) are useless without all their digits. If their estimate certainly exceeds the limit, the request needs a
+    job.
 
     Parameters
     ----------
@@ -85,7 +86,7 @@ def quote(
 
 
 def is_for_a_job(quoted: Quote) -> bool:
-    """Return whether a request with this estimate is so expensive that only a job computes it.
+    """Return whether a request with the estimate `quoted` is so expensive that only a job computes it.
 
     A job may use more work than a request that is answered at once.
     """
@@ -103,9 +104,11 @@ UNPRICED_BASE, UNPRICED_PART, UNPRICED_MOST = 300_000, 500, 15_000_000
 
 
 def unpriced(mechanism: MechanismSpec, threat_models: Sequence[ThreatModelSpec], readings: int) -> Quote | None:
-    """Return the estimated cost of a description with more than `MOST_LOOKED_AT` parts, from their number alone.
+    """Return the estimated cost of a description with more than 600 parts, from their number alone.
 
-    Return None for fewer parts, which are estimated one by one. `readings` is the number of evaluations.
+    Return None for fewer parts, which are estimated one by one with their cost models. More parts would block the event
+    loop. The cost is in microseconds of CPU time, and `readings` is the number of evaluations. Parts are mechanisms,
+    steps and attackers.
     """
     if is_one_step(mechanism) and all(type(each) is WorstCaseThreatModel for each in threat_models):
         return None  # the number of threat models is below the limit
@@ -113,9 +116,10 @@ def unpriced(mechanism: MechanismSpec, threat_models: Sequence[ThreatModelSpec],
 
 
 def unpriced_together(described: Sequence[tuple[MechanismSpec, ThreatModelSpec]], readings: int) -> Quote | None:
-    """Return the estimated cost of several descriptions from their number of parts, or None if they have few.
+    """Return the estimated cost of several descriptions from their number of parts; None for up to 600 parts in total.
 
-    Each description is evaluated `readings` times.
+    Up to that number, each part is estimated with its cost model. Parts are mechanisms, steps and attackers. The cost
+    is in microseconds of CPU time. Each description is evaluated `readings` times.
     """
     return _unpriced(sum(parts_of(mechanism, (model,)) for mechanism, model in described), readings)
 
@@ -145,9 +149,10 @@ def _parts_of(threat_model: ThreatModelSpec) -> int:
 
 
 def questions_cost(questions: Sequence[QuestionSpec], model: CostModel | Ceiling) -> float:
-    """Return the estimated cost of all answers to these questions by the cost model `model`, without writing them.
+    """Return the estimated cost, in microseconds of CPU time, of the answers to these questions by the cost model.
 
-    Equal questions are evaluated once. Limits of the likelihood ratio mostly need no curve.
+    `model` is the cost model of the curves. The cost of writing the answers is not included. Equal questions are
+    evaluated once. Limits of the likelihood ratio mostly need no curve.
     """
     if len(questions) == 1:  # shortcut for one question
         (question,) = questions
@@ -170,7 +175,10 @@ def questions_cost(questions: Sequence[QuestionSpec], model: CostModel | Ceiling
 
 
 def curves_cost(directions: Sequence[Direction], points: int, model: CostModel | Ceiling) -> float:
-    """Return the estimated cost of one trade-off curve per direction with this many points each."""
+    """Return the estimated cost, in microseconds of CPU time, of one trade-off curve for each of the directions.
+
+    Each curve has `points` points, and `model` is the cost model of the curves.
+    """
     costs = (model.readings(both=direction == "both") for direction in directions)
     return _build(model, directions) + sum(each.points(points) for each in costs)
 
@@ -212,9 +220,10 @@ def _reads_limits(question: QuestionSpec) -> bool:
 
 
 def _question_cost(question: QuestionSpec, costs: ReadingCosts) -> float:
-    """Return the estimated cost of one question.
+    """Return the estimated cost of the answer to one question, in microseconds of CPU time.
 
-    The match has no default case, so that a type checker reports a missing type of question.
+    `costs` has the costs of single numbers of a curve. The match has no default case, so that a type checker reports a
+    missing type of question.
     """
     match question:
         case TradeOffQuestion():

@@ -65,7 +65,7 @@ class _Family:
         return self.known.setdefault(name, JointBounds())
 
     def bounds(self, direction: Direction, read: Callable[[JointBounds], Logs], *, is_largest: bool) -> Logs:
-        """Return (lower, upper) logarithms of the number that `read` returns for a direction.
+        """Return (lower, upper) bounds of ln of the number that `read` returns for a direction (add, remove or both).
 
         `is_largest` is whether the number of the direction `both` is the larger of the numbers of `add` and `remove`:
         it is false for the power.
@@ -85,7 +85,8 @@ def joint_answers(
 ) -> list[EngineAnswer]:
     """Return the answers of these trade-off curves, with wide ones narrowed by what the other answers imply.
 
-    Raises NumericalFailure if two certified enclosures contradict each other.
+    `answers` are those to `questions`, and wide means relatively wider than `tolerance`. Raises NumericalFailure if two
+    certified enclosures contradict each other.
     """
     found = list(answers)
     for _ in range(ROUNDS):
@@ -136,7 +137,10 @@ def _record(known: JointBounds, question: QuestionSpec, answer: EngineAnswer) ->
 
 
 def _meet(known: dict[float, Logs], at: float, ends: Logs) -> None:
-    """Record the bounds `ends` of ln of the number at the argument `at`, intersected with known bounds."""
+    """Record the bounds `ends` of ln of the number at the argument `at`, intersected with known bounds.
+
+    `known` has the bounds by argument.
+    """
     low, high = known.get(at, ends)
     known[at] = max(low, ends[0]), min(high, ends[1])
 
@@ -189,9 +193,10 @@ def _log_bounds(family: _Family, question: QuestionSpec) -> Logs | None:
 def _narrowed_points(
     family: _Family, question: TradeOffQuestion, answer: EngineAnswer, tolerance: float
 ) -> EngineAnswer:
-    """Return the points of a short list, narrowed by what other answers about the same curves imply.
+    """Return the points of a curve, narrowed by what other answers about the same curves imply.
 
-    Type II errors are narrowed by 1 - power.
+    `family` has the known bounds. If some points stay relatively wider than `tolerance`, the answer states why. The
+    result is `answer` itself if no power gets narrower. Type II errors are narrowed by 1 - power.
     """
     read: CurvePoints = answer.read[0]
     rates = question.false_positive_rates
@@ -247,7 +252,10 @@ def _with_note(answer: EngineAnswer) -> tuple[str, ...]:
 
 
 def _eps_of(question: QuestionSpec) -> float | None:
-    """Return the epsilon >= 0 of a question about the profile delta(epsilon), or None. The advantage is delta(0)."""
+    """Return the epsilon >= 0 (nats) of a question about the profile delta(epsilon), or None for other questions.
+
+    The advantage is delta(0), so that its epsilon is 0.
+    """
     if isinstance(question, DeltaQuestion):
         return question.epsilon
     return 0.0 if isinstance(question, AdvantageQuestion) else None

@@ -82,7 +82,10 @@ def limit_of_numbers(
 
 
 def limit_of_points(curves: TradeOffPair, evidence: Evidence, read: CurvePoints, tolerance: float) -> WidthLimit | None:
-    """Return why a point of a trade-off curve is wider than the tolerance, or None if none is."""
+    """Return why a point of a trade-off curve is relatively wider than `tolerance`, or None if none is.
+
+    `read` has the points, and `evidence` is that of their bounds.
+    """
     if _are_narrow(read, evidence, tolerance):
         return None
     return _limit(curves, evidence, is_default_met=_are_narrow(read, evidence, DEFAULT_TOLERANCE), upper=1.0)
@@ -95,7 +98,8 @@ def _are_narrow(read: CurvePoints, evidence: Evidence, tolerance: float) -> bool
 def _limit(curves: TradeOffPair, evidence: Evidence, *, is_default_met: bool, upper: float) -> WidthLimit:
     """Return the most specific reason why an answer is wide.
 
-    `is_default_met` is whether the relative width is at most 1e-6, and `upper` the upper bound.
+    `curves` are those of the answer. `is_default_met` is whether the relative width is at most 1e-6: the tolerance was
+    then finer than the default. `upper` is the upper bound of the answer.
     """
     if evidence in UNPROVED:
         return WidthLimit.NO_BOUNDS if evidence is Evidence.ASYMPTOTIC else WidthLimit.SAMPLING_ERROR

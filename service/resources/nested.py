@@ -44,7 +44,11 @@ def evaluate_nested(
 def evaluate_with_curves(
     request: BoundsRequest, places: Mapping[str, str], resolved: ResolvedRequest | None = None
 ) -> tuple[ResponseFields, TradeOffPair]:
-    """Return the fields of `evaluate_nested`, and the evaluated trade-off curves. Raises like `evaluate_nested`."""
+    """Return the fields of the response to a request for bounds, and the evaluated trade-off curves.
+
+    `places` has JSON pointers in the outer request by the pointers in `request`. `resolved` is the request with its
+    chosen engines, if known. Raises PrivacyComputationError with a pointer into the outer request.
+    """
     try:
         return read_bounds(request, resolved)
     except PrivacyComputationError as error:
@@ -53,9 +57,10 @@ def evaluate_with_curves(
 
 
 def quote_nested(request: BoundsRequest, places: Mapping[str, str]) -> Quote:
-    """Return the estimated cost of one request for bounds.
+    """Return the estimated cost of one request for bounds inside another request, in microseconds of CPU time.
 
-    Raises PrivacyComputationError with a JSON pointer into the outer request.
+    `places` has JSON pointers in the outer request, by the pointers in this request. Raises PrivacyComputationError
+    with a JSON pointer into the outer request.
     """
     try:
         return bounds_quote(request)
@@ -73,7 +78,7 @@ def resolved_requests_of(quotes: Mapping[Key, Quote]) -> dict[Key, ResolvedReque
 
 
 def combine_quotes(quotes: Sequence[Quote], beside: int = 0) -> Quote:
-    """Return the joint estimated cost of requests for bounds, plus the cost `beside` in microseconds."""
+    """Return the joint estimated cost, in microseconds of CPU time, of requests for bounds, plus the cost `beside`."""
     expected = sum(quote.cost for quote in quotes)
     most = math.ceil(min(sum(quote.ceiling for quote in quotes), MOST_WORK)) + beside
     cost = min(expected + beside, most)

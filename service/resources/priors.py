@@ -27,9 +27,10 @@ def at_bounded_prior(
 ) -> tuple[QuestionSpec, tuple[str, ...]]:
     """Return the question at the largest prior that the subsampling allows, with a note if it was changed.
 
-    Given the larger data set D, a record of D is in the sample with probability T, independently of all others. Any
-    other record has probability 0. Therefore a posterior averaged over D is at most its bound at a prior of T, whatever
-    the law of D (Thudi et al. 2022, section 4.2).
+    `subsampling` says with which probability T a larger data set was sampled. Given the larger data set D, a record of
+    D is in the sample with probability T, independently of all others. Any other record has probability 0. Therefore a
+    posterior averaged over D is at most its bound at a prior of T, whatever the law of D (Thudi et al. 2022, section
+    4.2).
     """
     prior = None if subsampling is None else prior_of(question)
     if subsampling is None or prior is None or prior <= subsampling.rate:

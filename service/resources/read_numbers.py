@@ -29,7 +29,10 @@ LOG10_SLACK: Final = 2.0**-50
 
 
 def is_guarantee(question: QuestionSpec, reads: str = "power") -> bool:
-    """Return whether the answer is a guarantee for the defender, so that its lower bound is the safe one."""
+    """Return whether a larger answer to `question` means more privacy, so that its lower bound is the safe one.
+
+    `reads` names the quantity of a trade-off curve: "power" or the type II error.
+    """
     match question:
         case TradeOffQuestion():
             return reads == "type_two_error"
@@ -46,8 +49,8 @@ def is_guarantee(question: QuestionSpec, reads: str = "power") -> bool:
 class ReadNumber:
     """Number of an answer: `lower <= truth <= upper`, both None if nothing is proved.
 
-    `value` is the safe bound, which is the lower one if `guarantee` is true. `log10` holds the decimal logarithms of
-    both bounds of a positive number below 1e-290.
+    `value` is the safe bound (which never states more privacy than there is), which is the lower one if `guarantee` is
+    true. `log10` holds the decimal logarithms of both bounds of a positive number below 1e-290.
     """
 
     value: float

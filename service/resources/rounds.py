@@ -12,7 +12,7 @@ from typing import Final, final
 
 from api_schemas.questions import QuestionSpec
 from service.privacy.errors import PrivacyComputationError
-from service.privacy.numerics.work import Work, at_most, remaining_work
+from service.privacy.numerics.work import Work, at_most, is_late, remaining_work
 from service.privacy.trade_off.pair import TradeOffPair
 from service.resources.allowance import OF_SEVERAL
 from service.resources.answers import EngineAnswer, evaluate_question, narrower
@@ -71,7 +71,10 @@ def read_in_rounds(
 @final
 @dataclass(slots=True)
 class _Rounds:
-    """Answers so far, by the index of the question. `most` is the largest work that one question may use."""
+    """Answers so far, by the index of the question. `most` is the largest work that one question may use.
+
+    Answers come from `curves`, with `tolerance` as the relative width aimed at.
+    """
 
     curves: TradeOffPair
     questions: Sequence[AskedQuestion]
@@ -99,7 +102,7 @@ class _Rounds:
         for widest_first in WIDEST_FIRST:
             wide = sorted(self._cut_short(numbers), key=lambda at: self.found[at].widest, reverse=widest_first)
             for place, at in enumerate(wide):
-                if work.left <= 0:
+                if work.left <= 0 or is_late():
                     return
                 if not self.found[at].cut_short:
                     continue
@@ -141,7 +144,10 @@ def _within(share: float, asked: AskedQuestion, read: Callable[[], EngineAnswer]
 
 
 def _first(curves: TradeOffPair, question: QuestionSpec, tolerance: float) -> EngineAnswer:
-    """Return the first answer of `curves` to `question`; the worst case, which caps it, may use half of the work."""
+    """Return the first answer of `curves` to `question`, aimed at the relative width `tolerance`.
+
+    The worst case, which caps the answer, may use half of the work.
+    """
     if curves.worst_case is None:
         return evaluate_question(curves, question, tolerance)
     with at_most(remaining_work() / 2):
@@ -151,7 +157,10 @@ def _first(curves: TradeOffPair, question: QuestionSpec, tolerance: float) -> En
 
 
 def _again(known: EngineAnswer, curves: TradeOffPair, question: QuestionSpec, tolerance: float) -> EngineAnswer:
-    """Return a new answer to `question` or the answer `known`, whichever is narrower."""
+    """Return a new answer to `question` or the answer `known`, whichever is narrower.
+
+    `tolerance` is the relative width aimed at.
+    """
     if curves.worst_case is not None:
         with at_most(remaining_work() / 2):
             narrower(evaluate_question(curves.worst_case, question, tolerance), curves.worst_case, question, tolerance)

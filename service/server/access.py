@@ -40,7 +40,10 @@ class CannotAuthenticate(Exception):
 
 
 def requires_credentials(settings: Settings, host: str) -> bool:
-    """Return whether requests to a host and port need credentials."""
+    """Return whether requests to the public port at `host` need credentials, by the settings.
+
+    Without a setting they do if the service listens beyond this machine, or if an issuer of tokens is set.
+    """
     if settings.require_authentication is not None:
         return settings.require_authentication
     return settings.token_issuer is not None or not is_loopback(host)
@@ -49,7 +52,8 @@ def requires_credentials(settings: Settings, host: str) -> bool:
 def operators_require_credentials(settings: Settings, host: str) -> bool:
     """Return whether requests to the operator port need credentials, if the public port is at `host`.
 
-    Nobody but the user of the service reaches a Unix socket, so that it needs none.
+    Nobody but the user of the service reaches a Unix socket, so that it needs none. Without an operator port the result
+    is False.
     """
     address = settings.operator_address
     if address is None or isinstance(address, Path):
@@ -58,9 +62,10 @@ def operators_require_credentials(settings: Settings, host: str) -> bool:
 
 
 def ensure_authentication(settings: Settings, host: str | None) -> None:
-    """Check that the service can check credentials wherever the settings ask for them. Raise CannotAuthenticate.
+    """Raise CannotAuthenticate unless credentials can be checked wherever the settings ask for them.
 
-    `host` is the host of the public port, or None for a process that has only an operator port.
+    If nothing but its address makes the service require credentials, there must be an API key. `host` is the host of
+    the public port, or None for a process that has only an operator port.
     """
     operators = settings.operator_address
     hosts = [each for each in (host, operators[0] if isinstance(operators, tuple) else None) if each is not None]
@@ -91,7 +96,10 @@ def _ensure_key_set(path: Path) -> None:
 
 
 def key_store(settings: Settings) -> KeyStore:
-    """Return the store of API keys that the settings select. Raise KeyStoreError if a setting is missing."""
+    """Return the store of API keys that the settings select: in Redis, or in the data folder.
+
+    Raise KeyStoreError if keys in Redis lack the address of Redis or the seal key.
+    """
     kind = settings.keys_store or ("redis" if settings.jobs_backend == "celery" else "file")
     if kind == "file":
         return KeyFile(settings.data_folder or default_state_folder())
@@ -128,8 +136,9 @@ def metrics_guard(settings: Settings) -> Callable[[list[str]], int] | None:
     """Return the check of requests for the metrics of a worker, or None if they need no credentials.
 
     The check takes the Authorization headers of a request and returns an HTTP status: 200 for an API key with the scope
-    `metrics`. It accepts no tokens, and reads the store of keys for each request, since metrics are read a few times a
-    minute.
+    `metrics`, 403 for other keys, 401 without a valid key, and 503 while the store of keys cannot be read. A Unix
+    socket needs no credentials. It accepts no tokens, and reads the store of keys for each request, since metrics are
+    read a few times a minute.
     """
     address = settings.operator_address
     if not isinstance(address, tuple) or not requires_credentials(settings, address[0]):

@@ -149,7 +149,7 @@ def operator_of(_: Scope) -> str:
 
 
 def audit_of(scope: Scope) -> AuditStream | None:
-    """Return the audit stream of the application that handles a request, or None."""
+    """Return the audit stream of the application that handles a request, or None without an audit stream."""
     services: AppServices | None = scope.get("state", {}).get("services")
     return None if services is None else services.audit
 

@@ -116,7 +116,7 @@ def build_workers(
 ) -> Workers:
     """Return the queue of computations in front of a process pool.
 
-    One process is in reserve for short computations.
+    `pool` has the processes, and `make_pool` builds another pool. One process is in reserve for short computations.
     """
     reserve = make_pool(
         worker_count=1,
@@ -138,7 +138,7 @@ def build_workers(
 async def run_processes(
     workers: Workers, board: ChartRenderer, readiness: Readiness, metrics: Metrics
 ) -> AsyncGenerator[None]:
-    """Start the workers and measure the lag of the event loop, and close all processes after the block."""
+    """Start the workers and measure the lag of the event loop while a block runs, and close all processes after it."""
     watching = asyncio.create_task(measure_loop_lag(metrics))
     try:
         await preload(workers, readiness)
@@ -151,7 +151,7 @@ async def run_processes(
 
 @asynccontextmanager
 async def ended_aside(block: AbstractContextManager[Entered]) -> AsyncGenerator[Entered]:
-    """Enter a block at once, and leave it in a thread, because its end may wait for a disk."""
+    """Enter the context manager `block` at once, and leave it in a thread, because its end may wait for a disk."""
     entered = block.__enter__()
     try:
         yield entered
@@ -245,7 +245,10 @@ def build_readiness(
 
 
 def read_signer(path: Path) -> Signer:
-    """Return the signer of answers with the private keys in the file `path`. Raise UnusableKeys."""
+    """Return the signer of answers with the private keys in the file `path`.
+
+    Raise UnusableKeys if the file cannot be read or holds no usable keys.
+    """
     from service.signing.keys import read_signing_keys  # loads what only services with a key need
     from service.signing.verification import Signer
 

@@ -26,7 +26,7 @@ KEEP_ALIVE_SECONDS: Final = 75
 class DrainingServer(uvicorn.Server):
     """Server that continues for `drain_seconds` after a signal.
 
-    Meanwhile `draining` is true, and `/readyz` reports this.
+    Meanwhile the event `draining` is set, and `/readyz` reports that the service is not ready.
 
     A second signal ends the wait.
     """

@@ -40,7 +40,7 @@ def run_jobs(
     audit: AuditStream | None = None,
     tracing: Tracing | None = None,
 ) -> AbstractAsyncContextManager[JobService]:
-    """Return the context in which jobs run, with the backend of the settings."""
+    """Return the context in which jobs run, with the backend of the settings. It yields the service of jobs."""
     if settings.jobs_backend == "celery":
         from service.jobs.celery.backend import celery_jobs
 
@@ -100,7 +100,10 @@ def run_worker(settings: Settings) -> int:
 
 @contextmanager
 def open_audit(settings: Settings, metrics: Metrics, logger: FilteringBoundLogger) -> Generator[AuditStream | None]:
-    """Write the audit stream while the block runs, and yield it; None: the settings have no stream."""
+    """Write the audit stream while the block runs, and yield it; None: the settings have no stream.
+
+    Records that still wait are written for at most five seconds after the block.
+    """
     if settings.audit_log is None:
         yield None
         return
@@ -113,7 +116,7 @@ def open_audit(settings: Settings, metrics: Metrics, logger: FilteringBoundLogge
 
 
 def job_niceness(settings: Settings) -> int:
-    """Return the niceness of job workers, which yield to workers of waiting clients."""
+    """Return the niceness of job workers: 5 more than that of the workers that clients wait for, and at most 19."""
     return min(settings.worker_niceness + NICER, LARGEST_NICENESS)
 
 

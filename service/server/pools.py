@@ -29,7 +29,10 @@ def pool_factory(settings: Settings, metrics: Metrics) -> Callable[..., WorkerPo
 
 
 def build_admission(settings: Settings, worker_count: int, reserve_count: int = 0) -> WorkerAdmission:
-    """Return the admission queue of a pool, with the limits of the settings."""
+    """Return the admission queue of a pool of `worker_count` processes, with the limits of the settings.
+
+    `reserve_count` processes are for short computations only.
+    """
     return WorkerAdmission(
         max_cost=settings.max_cost,
         worker_count=worker_count,

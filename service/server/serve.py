@@ -24,7 +24,9 @@ UNABLE_TO_LISTEN_EXIT_CODE: Final = 3
 def serve(host: str, port: int, listening: socket.socket | None = None, operators: socket.socket | None = None) -> int:
     """Serve until a signal arrives, and return the exit code.
 
-    `listening` and `operators` are sockets that are already open. Without them, the settings name the addresses.
+    The code is 2 for invalid settings and missing credentials, and 3 if the service cannot listen. `listening` and
+    `operators` are sockets that are already open. Without `listening` the server listens at `host` and `port`, and
+    without `operators` at the address of the settings.
     """
     settings = load_server_settings()
     if settings is None:
@@ -65,7 +67,10 @@ def _serve(
 
 
 def serve_processes(count: int, host: str, port: int) -> int:
-    """Serve with `count` processes until a signal arrives, and return the exit code."""
+    """Serve with `count` processes until a signal arrives, and return the exit code.
+
+    The codes are those of `serve`, or that of a process if none can start.
+    """
     settings = load_server_settings()
     if settings is None:
         return PROBLEM_EXIT_CODE
@@ -84,7 +89,7 @@ def serve_processes(count: int, host: str, port: int) -> int:
 def serve_shared_port(host: str, port: int) -> int:
     """Serve on a port that other instances may share, and return the exit code.
 
-    The kernel distributes the connections.
+    The kernel distributes the connections. The codes are those of `serve`.
     """
     settings = load_settings()
     if settings is None:
@@ -131,7 +136,10 @@ def may_serve(settings: Settings, host: str | None) -> bool:
 def _operator_socket(
     settings: Settings, given: socket.socket | None, *, share_port: bool = False
 ) -> Generator[socket.socket | None]:
-    """Yield the socket for operators: the given socket, a socket of the settings, or None. Raise CannotListen."""
+    """Yield the socket for operators: the given socket, a socket of the settings, or None if they name no address.
+
+    Raise CannotListen.
+    """
     address = settings.operator_address
     if given is not None or address is None:
         yield given
@@ -154,7 +162,8 @@ def _report_listen_error(error: Exception) -> int:
 def run_job_worker(*, only_check: bool) -> int:
     """Compute chunks (consecutive points) of jobs until a signal arrives, and return the exit code.
 
-    With `only_check`, return 0 if a worker runs on this machine, otherwise 1.
+    The code is 2 for invalid settings, and 3 if the worker cannot listen for its metrics. Raise ImportError without
+    Celery. With `only_check`, return 0 if a worker runs on this machine, otherwise 1.
     """
     import_module("celery")  # the caller reports what is not installed
     settings = load_settings()
@@ -200,7 +209,10 @@ def load_settings() -> Settings | None:
 
 
 def load_server_settings() -> Settings | None:
-    """Load the settings as `load_settings`, and check the file of signing keys that they name."""
+    """Load the settings as `load_settings`, and check the file of signing keys that they name.
+
+    Return None after settings or keys that cannot be used were reported on standard error.
+    """
     settings = load_settings()
     if settings is None or settings.signing_keys is None:
         return settings
@@ -216,13 +228,13 @@ def load_server_settings() -> Settings | None:
 
 
 def default_state_folder() -> Path:
-    """Return the default folder for the jobs of this user."""
+    """Return the default folder for the jobs of this user, below XDG_STATE_HOME or `~/.local/state`."""
     base = os.environ.get("XDG_STATE_HOME")
     return (Path(base) if base else Path("~/.local/state").expanduser()) / "privacy-bounds"
 
 
 def create_state_folder() -> Path | None:
-    """Create the default folder for jobs and return it, or return None if it is not writable."""
+    """Create the default folder for jobs and return it, or None if it cannot be created or written."""
     try:
         folder = default_state_folder()
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -45,7 +45,10 @@ SIGNAL_EXIT_CODE: Final = 128
 
 @final
 class Supervisor:
-    """Supervisor of `count` processes of one command. After `stop_seconds` it kills processes that did not exit."""
+    """Supervisor of `count` processes of one command. After `stop_seconds` it kills processes that did not exit.
+
+    A process that ends is started again, with a longer pause (0.5 to 30 s) after each of several failed starts.
+    """
 
     def __init__(
         self,
@@ -73,7 +76,8 @@ class Supervisor:
     def run(self) -> int:
         """Run the processes until a signal arrives.
 
-        Return the exit code of the last process if none can start, else 0.
+        Return the exit code of the last process if none can start (three consecutive processes ended within five
+        seconds, and no process lived longer), else 0.
         """
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._request_stop)
@@ -100,7 +104,11 @@ class Supervisor:
         self._running[process] = time.monotonic()
 
     def _reap(self) -> int:
-        """Remove processes that exited, delay the next start after a failed start, and return the last exit code."""
+        """Remove processes that exited from the list, and return the last exit code, 0 if none exited.
+
+        A process that a signal ended has the code 128 plus its number. After a process that failed at its start, the
+        next start is delayed.
+        """
         code = 0
         now = time.monotonic()
         self._has_any_started |= any(now - since >= SHORTEST_LIFE_SECONDS for since in self._running.values())

@@ -43,7 +43,10 @@ def is_key_set_place(text: str) -> bool:
 
 
 def is_origin(text: str) -> bool:
-    """Return whether a text is an origin exactly as browsers send it (RFC 6454, section 6.2)."""
+    """Return whether a text is an origin exactly as browsers send it (RFC 6454, section 6.2).
+
+    Such a text has a scheme and a host in lower case, a port only if it is not the usual one, and no path.
+    """
     try:
         parts = urlsplit(text)
         host, port = parts.hostname, parts.port
@@ -57,7 +60,10 @@ def is_origin(text: str) -> bool:
 
 
 def address_of(bind: str) -> tuple[str, int] | Path:
-    """Return (host, port) for `host:port`, and the path for `unix:path`. Raise ValueError."""
+    """Return (host, port) for `host:port`, and the path for `unix:path`.
+
+    Raise ValueError for any other text, for port 0, and for a path of more than 107 bytes.
+    """
     kind, _, path = bind.partition(":")
     if kind == "unix":
         if not 0 < len(os.fsencode(path)) <= LONGEST_SOCKET_PATH:

@@ -46,7 +46,8 @@ class ComputationSettings(SettingsFields):
     time_limit_seconds: Seconds = Field(
         default=30.0,
         description="Time limit of a computation in seconds. The service then ends the worker and responds with "
-        "status 504. Sweeps stop at three quarters of the limit and return the points answered so far.",
+        "status 504. Sweeps, bounds, curves and comparisons stop at three quarters of the limit and return what is "
+        "known by then.",
     )
     queue_limit: Count = Field(
         default=64,

@@ -38,7 +38,10 @@ class ConfigurationError(Exception):
 
 
 def read_settings() -> Settings:
-    """Return the settings of the environment. Raise ConfigurationError for invalid values and unknown names."""
+    """Return the settings of the environment.
+
+    Raise ConfigurationError for invalid values, and for unknown names that begin with PRIVACY_BOUNDS_.
+    """
     secrets = {f"{PREFIX}{field.upper()}": field for field in secret_fields()}
     names = {f"{PREFIX}{field.upper()}" for field in Settings.model_fields} | EARLIER_NAMES
     names |= {name + SUFFIX for name in secrets}

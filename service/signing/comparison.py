@@ -22,8 +22,9 @@ Pair: TypeAlias = tuple[float, float]
 class AnswerComparison:
     """Differences between two answers to one request. Names are JSON pointers.
 
-    `moved` has the relative change of every number that differs. `apart` has both enclosures of every number whose
-    enclosures do not meet. `verdicts` and `texts` name other members that differ, or that only one answer has.
+    `numbers` and `enclosures` count what both answers have. `moved` has the relative change of every number that
+    differs. `apart` has both enclosures of every number whose enclosures do not meet. `verdicts` and `texts` name other
+    members that differ, or that only one answer has.
     """
 
     numbers: int = 0
@@ -40,7 +41,10 @@ class AnswerComparison:
 
     @property
     def contradicts(self) -> bool:
-        """Whether two enclosures of one number do not meet, or a verdict is another one."""
+        """Whether two enclosures of one number do not meet, or a verdict is another one.
+
+        A moved number whose enclosures meet is no contradiction.
+        """
         return bool(self.apart or self.verdicts)
 
     def sentence(self) -> str:
@@ -73,7 +77,10 @@ def count(number: int, name: str, plural: str = "") -> str:
 
 
 def compare_answers(before: dict[str, Any], now: dict[str, Any]) -> AnswerComparison:
-    """Compare two answers in JSON. Digests and engine versions are left out, because they name the versions."""
+    """Compare two answers in JSON.
+
+    Digests and engine versions are left out, because they name the versions, and so are counts of evaluations.
+    """
     found = AnswerComparison()
     old, new = dict(_leaves(before, "")), dict(_leaves(now, ""))
     for at in dict.fromkeys((*old, *new)):

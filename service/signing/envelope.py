@@ -44,7 +44,10 @@ class SignedPayload:
         return head + f'"signatures":[{signature}]}}'.encode()
 
     def verify(self, keys: dict[str, VerificationKey]) -> None:
-        """Raise NotVerified unless the signature is by the key in `keys` with the identifier of the envelope."""
+        """Raise NotVerified unless the signature is by the key in `keys` with the identifier of the envelope.
+
+        The error is also raised if `keys` has no such key.
+        """
         key = keys.get(self.key_id)
         if key is None:
             raise NotVerified("the key of the signature is not among the given keys")
@@ -53,7 +56,10 @@ class SignedPayload:
 
 
 def sign_payload(payload: bytes, keys: SigningKeys) -> bytes:
-    """Return the envelope of a payload, signed by the first key. Raise NotSignable for a payload that is too long."""
+    """Return the envelope of a payload in JSON, signed by the first key.
+
+    Raise NotSignable if the envelope has more than LARGEST_ENVELOPE bytes (32 MB).
+    """
     envelope = SignedPayload(payload, keys.id, keys.sign(encode_for_signature(payload))).encode()
     if len(envelope) > LARGEST_ENVELOPE:
         raise NotSignable(TOO_LONG)
@@ -75,7 +81,10 @@ def parse_envelope(text: bytes) -> SignedPayload:
 
 
 def _single_signature(signatures: Any) -> tuple[str, bytes]:
-    """Return key identifier and bytes of the only signature in the list `signatures`. Raise Unreadable."""
+    """Return key identifier and bytes of the only signature in the list `signatures`. Raise Unreadable.
+
+    The error is raised for no or several signatures, other members, and a key id or signature of another length.
+    """
     match signatures:
         case [{"keyid": str(key_id), "sig": str(signature), **others}] if not others:
             found = decode_base64(signature)
@@ -136,7 +145,7 @@ def restore_doubles(value: Any) -> Any:
 
 
 def decode_base64(text: Any) -> bytes:
-    """Decode a text in base64. Raise Unreadable for any other form of the same bytes."""
+    """Decode a text in base64. Raise Unreadable for an empty or other text, and for another form of the same bytes."""
     try:
         found = base64.b64decode(text.encode("ascii") if isinstance(text, str) else b"?", validate=True)
     except ValueError:

@@ -85,7 +85,7 @@ class SigningKeys:
 
     @property
     def id(self) -> str:
-        """Identifier of the key that signs."""
+        """Identifier of the key that signs, its thumbprint (RFC 7638)."""
         return self.public[0].id
 
     def sign(self, message: bytes) -> bytes:
@@ -106,7 +106,7 @@ def create_private_key() -> bytes:
 def read_signing_keys(path: Path) -> SigningKeys:
     """Read the keys of a PEM file that only its owner may read. Raise UnusableKeys.
 
-    The first block is a private key. Further blocks are private or public keys.
+    The first block is a private key. Further blocks are private or public keys, at most 32 in all and each once.
     """
     blocks = PEM_BLOCK.findall(text := _read_private_file(path))
     if len(blocks) != text.count(b"-----BEGIN"):
@@ -170,7 +170,10 @@ def _read_block(label: bytes, block: bytes) -> Ed25519PrivateKey | Ed25519Public
 
 
 def parse_key_set(text: bytes) -> dict[str, VerificationKey]:
-    """Return the public keys of a JSON Web Key Set by identifier. Raise UnusableKeys."""
+    """Return the Ed25519 public keys of a JSON Web Key Set by identifier.
+
+    Raise UnusableKeys if one entry is no such key, a private one, weak or repeated, or names another identifier.
+    """
     if len(text) > LARGEST_KEY_SET:
         raise UnusableKeys(f"the file of public keys has more than {LARGEST_KEY_SET} bytes")
     try:

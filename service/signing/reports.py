@@ -36,7 +36,7 @@ def report_sha256(report: bytes) -> str:
 def insert_block(report: bytes, envelope: bytes) -> bytes:
     """Insert a signed envelope into an HTML report as a block.
 
-    Raise ValueError if the report does not end as reports do.
+    Raise ValueError if the report does not end as reports do, or has a block.
     """
     if not report.endswith(END_OF_PAGE) or BLOCK_START in report:
         raise ValueError("not a report without a signature")
@@ -44,7 +44,7 @@ def insert_block(report: bytes, envelope: bytes) -> bytes:
 
 
 def is_report(text: bytes) -> bool:
-    """Return whether the bytes of a file may be a signed report, and not an envelope."""
+    """Return whether the bytes of a file begin with `<`, as a signed report does and an envelope does not."""
     return text.lstrip()[:1] == b"<"
 
 

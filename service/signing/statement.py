@@ -89,7 +89,8 @@ def make_statement(
 ) -> Statement:
     """Return the statement about an answer, from the bytes of its request (`canonical_bytes`) and the sent bytes.
 
-    The answer of a job has one JSON line for each point. Raise NotSignable if the request is not that of the answer.
+    `kind` says what the answer is, and `key_id` names the key that will sign. The answer of a job has one JSON line for
+    each point. Raise NotSignable if the request is not that of the answer.
     """
     named = from_json(request)
     sha256 = hashlib.sha256(request).hexdigest()
@@ -111,7 +112,10 @@ def make_statement(
 
 
 def job_answer(lines: bytes, request_sha256: str, engine_version: str) -> dict[str, Any]:
-    """Return the results of a job as one JSON object, from its JSON lines."""
+    """Return the results of a job as one JSON object, from its JSON lines with one point each.
+
+    `request_sha256` and `engine_version` become members of the object.
+    """
     points = [from_json(line) for line in lines.splitlines()]
     return {"digest": f"sha256:{request_sha256}", "engine_version": engine_version, "points": points}
 

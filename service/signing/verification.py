@@ -23,8 +23,8 @@ class Signer:
     def sign_answer(self, kind: SignedKind, request: bytes | None, answer: bytes, report: bytes | None = None) -> bytes:
         """Return the envelope about an answer or decision in JSON, and about its HTML report.
 
-        `request` has the bytes whose SHA-256 is the digest of the answer. Raise NotSignable without them, or if the
-        envelope is too long.
+        `request` has the bytes whose SHA-256 is the digest of the answer. Without `report` the statement is about the
+        answer alone. Raise NotSignable if `request` is None, or if the envelope is too long.
         """
         if request is None:
             raise NotSignable(
@@ -48,7 +48,8 @@ class Signer:
 def verify_file(text: bytes, keys: dict[str, VerificationKey]) -> Statement:
     """Verify the signature of a signed envelope or report, and return its statement.
 
-    The signature is verified before the statement is parsed. Raise Unreadable, or NotVerified.
+    The signature is verified before the statement is parsed. Raise Unreadable for another form of file. Raise
+    NotVerified if the key is not in `keys`, or if the signature, the answer or the report is another one.
     """
     report, envelope = _parts(text)
     envelope.verify(keys)
@@ -56,7 +57,10 @@ def verify_file(text: bytes, keys: dict[str, VerificationKey]) -> Statement:
 
 
 def read_file(text: bytes) -> Statement:
-    """Return the statement of a signed envelope or report without verifying the signature. Raise Unreadable."""
+    """Return the statement of a signed envelope or report without verifying the signature.
+
+    Raise Unreadable, and NotVerified if the statement contradicts its key or its report.
+    """
     report, envelope = _parts(text)
     return _statement(envelope, report)
 

@@ -58,14 +58,17 @@ class AuditStream:
         self._thread.start()
 
     def write(self, record: Record) -> None:
-        """Write a record now or later. Its values are those that JSON can represent."""
+        """Write a record with the present time, now or later. A record is lost and counted if 20 000 records wait.
+
+        Values that JSON cannot represent are written as text.
+        """
         try:
             self._records.put_nowait({"timestamp": datetime.now(UTC), **record})
         except queue.Full:
             self._count_lost(1)
 
     def trouble(self) -> str | None:
-        """Return a sentence for operators if records are lost or cannot be written, or None."""
+        """Return a sentence for operators if records wait for a failed write or were lost, or None."""
         parts: list[str] = []
         if self._failure is not None:
             parts.append(f"the audit stream cannot be written ({self._failure}); {self._records.qsize()} records wait")
@@ -96,7 +99,7 @@ class AuditStream:
     def _persist(self, lines: bytes, count: int) -> bool:
         """Write lines, and repeat the attempt until it succeeds. Return False if the stream was closed before.
 
-        `count` is the number of records in the lines.
+        If it was closed, these records and all that wait are lost. `count` is the number of records in the lines.
         """
         while lines:
             try:
@@ -131,7 +134,7 @@ class AuditStream:
         self._metrics.count_lost_audit_records(count)
 
     def _report(self, error: OSError) -> None:
-        """Count a failed write, and log the first of several."""
+        """Count a failed write, and log the first of several with the same cause."""
         self._metrics.count_audit_failure()
         cause = error.strerror or type(error).__name__
         if self._failure != cause:
@@ -140,7 +143,10 @@ class AuditStream:
 
 
 def _line(record: Record) -> bytes:
-    """Return a record as one line of JSON."""
+    """Return a record as one line of JSON.
+
+    Values that JSON cannot represent are written as text.
+    """
     try:
         return to_json(record, fallback=repr) + b"\n"
     except PydanticSerializationError:  # a lone surrogate, which UTF-8 cannot encode
@@ -148,7 +154,7 @@ def _line(record: Record) -> bytes:
 
 
 def _plain(value: Any) -> Any:
-    """Return an object or a text for a value that JSON cannot represent."""
+    """Return the fields of a dataclass, or the text of any other value that JSON cannot represent."""
     return asdict(value) if is_dataclass(value) and not isinstance(value, type) else str(value)
 
 

@@ -43,7 +43,12 @@ class LoggedCaller:
 
 @dataclass(slots=True)
 class RequestContext:
-    """Facts about one HTTP request, which the route records and the middleware logs after the response."""
+    """Facts about one HTTP request, which the route records and the middleware logs after the response.
+
+    `requester` is the key to which work is accounted, `digest` that of the request, `cache` where the result was found,
+    and `problem` the type of a problem. Fields are None if the request has no such fact. `decision` and `read_decision`
+    are log fields of policy decisions.
+    """
 
     request_id: str
     requester: str
@@ -63,12 +68,18 @@ class RequestContext:
 
 
 def is_audited(path: str, status: int) -> bool:
-    """Return whether the audit stream records a request: not pages and probes, unless they were refused."""
+    """Return whether the audit stream records a request.
+
+    It records requests below `/v1/`, `/operate/` and `/metrics`, and refused ones (status 401 or 403) at any path.
+    """
     return path.startswith(AUDITED_PATHS) or status in REFUSALS
 
 
 def audit_record(scope: Scope, record: RequestContext, method: str, route: str, status: int) -> dict[str, Any]:
-    """Return the record of a request for the audit stream. It contains no body and no secret."""
+    """Return the record of a request for the audit stream. It contains no body and no secret.
+
+    `route` is the path template.
+    """
     client = scope.get("client")
     decided = record.decision or record.read_decision or {}
     return {
@@ -88,7 +99,10 @@ def audit_record(scope: Scope, record: RequestContext, method: str, route: str, 
 
 
 def request_context(scope: Scope) -> RequestContext:
-    """Return the context of the request with this ASGI scope."""
+    """Return the context of the request with this ASGI scope.
+
+    Raise KeyError outside `HttpTelemetry`.
+    """
     context: RequestContext = scope[REQUEST_CONTEXT_KEY]
     return context
 

@@ -129,7 +129,10 @@ class Metrics:
         )
 
     def count_request(self, route: str, method: str, status: int, seconds: float) -> None:
-        """Count one answered HTTP request. `route` is a path template, and `method` one of the known HTTP methods."""
+        """Count one answered HTTP request and its duration in seconds.
+
+        `route` is a path template, and `method` one of the known HTTP methods.
+        """
         # The children are cached here, because labels() takes longer than the increment.
         children = self._request_counters.get((route, method, status))
         if children is None:
@@ -150,7 +153,7 @@ class Metrics:
     ) -> None:
         """Record the seconds of one computation, in the event loop (inline) or in a worker.
 
-        `mechanism` is a tag of the request schema.
+        `computation` is the resource. `mechanism` is a tag of the request schema.
         """
         child = self._computation_histograms.get((computation, mechanism, place))
         if child is None:
@@ -159,7 +162,7 @@ class Metrics:
         child.observe(seconds)
 
     def set_cost_ratio(self, computation: str, engine: str, ratio: float) -> None:
-        """Set the ratio of measured to estimated CPU time of a composition engine."""
+        """Set the ratio of measured to estimated CPU time of a composition engine for the resource `computation`."""
         self._price_ratios.labels(computation, engine).set(ratio)
 
     def count_failure(self, computation: str, error: Exception) -> None:
@@ -185,7 +188,10 @@ class Metrics:
         self._queue_wait.observe(seconds)
 
     def set_backlog(self, jobs: int, oldest: float | None) -> None:
-        """Set the number of active jobs. `oldest` is the time at which the oldest of them was accepted, or None."""
+        """Set the number of active jobs, and the time at which the oldest of them was accepted.
+
+        `oldest` is in seconds since 1970, or None without a job.
+        """
         self.jobs_active.set(jobs)
         self.jobs_oldest.set(0.0 if oldest is None else max(0.0, time.time() - oldest))
 

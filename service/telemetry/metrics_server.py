@@ -30,8 +30,8 @@ def serve_metrics(
 ) -> Generator[None]:
     """Serve metrics at an address while the block runs. Do nothing for None. Raise CannotListen.
 
-    Each request calls `exposition` in a separate thread and returns the bytes of the metrics. With `guard`, only some
-    callers receive them.
+    Each request calls `exposition` in a separate thread and returns the bytes of the metrics. `guard` returns the
+    status for the values of the header `Authorization`; with another status than 200 a caller receives no metrics.
     """
     if address is None:
         yield

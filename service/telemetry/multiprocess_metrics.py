@@ -28,7 +28,10 @@ ATTEMPTS: Final = 3
 
 
 def aggregated_exposition(folder: Path) -> bytes:
-    """Return the aggregated metrics of all processes of a folder in the Prometheus text format."""
+    """Return the aggregated metrics of all processes of a folder in the Prometheus text format.
+
+    The counts of ended processes are moved first, unless another process holds the lock of the folder.
+    """
     with _locked(folder) as is_ours:
         if is_ours:
             _collect_ended_processes(folder)
@@ -79,7 +82,10 @@ def _is_running(process: int) -> bool:
 
 @contextmanager
 def _locked(folder: Path) -> Generator[bool]:
-    """Lock the folder while the block runs, and yield whether this process holds the lock."""
+    """Lock the folder while the block runs, and yield whether this process holds the lock.
+
+    A lock of another process is waited for at most 0.05 s.
+    """
     with (folder / LOCK_NAME).open("w") as file:
         until = time.monotonic() + LOCK_SECONDS
         while True:

@@ -49,7 +49,8 @@ def listen(address: Address, *, share_port: bool = False) -> Generator[socket.so
 def ensure_can_listen(host: str, port: int) -> None:
     """Check that the host has an address that can be bound, and that its port is free. Raise CannotListen otherwise.
 
-    The sockets of the check are closed again, so a server that starts later can still find the port in use.
+    Of several addresses of a host, one that can be bound is enough, unless the port of another is in use. The sockets
+    of the check are closed again, so a server that starts later can still find the port in use.
     """
     try:
         addresses = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)

@@ -96,7 +96,7 @@ class Tracing:
                 raise
 
     def traceparent(self) -> str | None:
-        """Return the traceparent of the current span, or None without one."""
+        """Return the traceparent (id of the trace and of the span) of the current span, or None without a span."""
         carrier: dict[str, str] = {}
         self._propagator.inject(carrier)
         return carrier.get("traceparent")
@@ -109,7 +109,7 @@ class Tracing:
 def carrier_of(traceparent: str | None) -> Mapping[str, str]:
     """Return the headers that continue the trace of a stored `traceparent`.
 
-    A text that is no traceparent begins a new trace.
+    The mapping is empty for None and for a text that is no traceparent, so that a new trace begins.
     """
     is_valid = traceparent is not None and TRACEPARENT.fullmatch(traceparent)
     return {"traceparent": traceparent} if is_valid and traceparent else {}
@@ -119,7 +119,8 @@ def carrier_of(traceparent: str | None) -> Mapping[str, str]:
 class RequestTracing:
     """Spans of requests, by an outermost ASGI middleware. Attributes have no path, query, address or body.
 
-    `tracing` is set while the application runs. `facts` returns attributes of a request after its response.
+    `tracing` is set while the application runs, and None while no traces are recorded. `facts` returns attributes of a
+    request after its response.
     """
 
     def __init__(self, facts: Callable[[Scope], Attributes]) -> None:
@@ -127,7 +128,10 @@ class RequestTracing:
         self._facts = facts
 
     def around(self, app: ASGIApp) -> ASGIApp:
-        """Return an application that records a span (timed part of a trace) for each request to `app`."""
+        """Return an application that records a span (timed part of a trace) for each request to `app`.
+
+        Probes (`/livez`, `/readyz`, `/metrics`) have none.
+        """
 
         async def traced(scope: Scope, receive: Any, send: Any) -> None:
             if self.tracing is None or scope["type"] != "http" or scope["path"] in QUIET:

@@ -7,6 +7,7 @@ import math
 import re
 from typing import Any, cast
 
+import pytest
 from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 from starlette.testclient import TestClient
@@ -25,6 +26,7 @@ from service.resources.catalogue import RESOURCES
 from service.settings import Settings
 from service.telemetry.metrics import Metrics
 from tests.contract.pages import PAGES, ROOT, calls, objects_of_tables, page, section
+from tests.privacy.shuffled_script import script_delta
 
 DP_SGD = {"type": "dpsgd", "noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1000}
 
@@ -167,10 +169,14 @@ def test_every_calibration_in_table_is_met(client: TestClient) -> None:
     assert f"{answer['value']} steps are met and {answer['witness']['value']} are not" in words
 
 
-def test_every_conversion_in_table_has_value(client: TestClient) -> None:
+def test_conversions_in_table_match_service(client: TestClient) -> None:
     response = client.post("/v1/conversions/membership", json={"conversions": table_objects("conversion")})
     assert response.status_code == 200, response.text
-    assert all(answer["value"] is not None for answer in response.json()["answers"])
+    rows = re.findall(
+        r"(?m)`\{.*\}` \| ([\d.]+)(?:, and [\d.]+)? \|$", section("From a promise to epsilon", "requests")
+    )
+    for text, answer in zip(rows, response.json()["answers"], strict=True):
+        assert_rounded(text, answer["value"], "lower")
 
 
 def test_table_of_conversions_is_complete() -> None:
@@ -271,12 +277,19 @@ def test_table_of_media_types_is_complete() -> None:
 
 
 def test_practical_membership_privacy_numbers_match_service(client: TestClient) -> None:
-    exponential, finite, gaussian = (
+    exponential, finite, gaussian, simulated = (
         client.post(route, content=body, headers={"content-type": "application/json"}).json()
         for route, body in requests_of("pmp")
     )
     text = page("pmp")
-    assert f"`epsilon_pmp` {exponential['epsilon_pmp']['value']:.4f}" in text
+    [private, everywhere, mean] = re.findall(
+        r"`epsilon_pmp` ([\d.]+), where|epsilon is at most ([\d.]+)\.$|`epsilon_pmp` is ([\d.]+) here",
+        text,
+        re.MULTILINE,
+    )
+    assert_rounded(private[0], exponential["epsilon_pmp"]["value"], "upper")
+    assert_rounded(everywhere[1], exponential["worst_case"]["epsilon"]["value"], "upper")
+    assert_rounded(mean[2], simulated["summary"]["epsilon_pmp"]["mean"], "nearest")
     assert f"than {exponential['epsilon_on_population']['exact']['value']:.2f}." in text
     assert f"`delta_pmp` {finite['delta_pmp']['value']:.1f}" in text
     lower, upper = (10_000 * gaussian["epsilon_pmp"][end] for end in ("lower", "upper"))
@@ -284,14 +297,118 @@ def test_practical_membership_privacy_numbers_match_service(client: TestClient) 
 
 
 def test_numbers_for_epsilon_delta_pair_match_service(client: TestClient) -> None:
-    [(route, sent)] = requests_of("epsilon")
+    [(route, sent), (other, promises)] = requests_of("epsilon")
     answers = client.post(route, content=sent, headers={"content-type": "application/json"}).json()["answers"]
     power, gamma, trusted, right = (
         answer["points"][0]["power"]["value"] if "points" in answer else answer["value"] for answer in answers
     )
     printed = re.findall(r"(?m)^\| .*\? \| ([\d.]+) \|$", page("epsilon"))
-    for text, number in zip(printed, (power, gamma, right, trusted), strict=True):
+    kept, _ = client.post(other, content=promises, headers={"content-type": "application/json"}).json()["answers"]
+    for text, number in zip(printed, (power, gamma, right, trusted, kept["value"]), strict=True):
         assert_rounded(text, number, "nearest")
+
+
+def bound_request(mechanism: dict[str, Any], question: dict[str, Any], **more: Any) -> dict[str, Any]:
+    """Return a request with one question."""
+    return {"mechanism": mechanism, "questions": [question], **more}
+
+
+EPSILON = {"type": "epsilon", "delta": 1e-5}
+POWER = {"type": "trade_off", "false_positive_rates": [0.001]}
+TUNED = {"type": "selected", "mechanism": DP_SGD, "trials": {"type": "geometric", "mean": 10}}
+REPORTS = {"type": "shuffled_reports", "reports": 10_000, "randomizer": {"type": "pure_dp", "epsilon": 1.0}}
+PURE = {"type": "pure_dp", "epsilon": 1.0}
+SAFE_NUMBERS: list[tuple[str, str, str, float, dict[str, Any]]] = [
+    ("rho", r"at most ([\d.]+) % of the members\.", "upper", 100, bound_request({"type": "zcdp", "rho": 0.5}, POWER)),
+    ("rho", r"for μ = ([\d.]+),", "upper", 1, bound_request({"type": "zcdp", "rho": 0.5}, {"type": "gdp_mu"})),
+    (
+        "rho",
+        r"the power is at most ([\d.]+)\. By",
+        "upper",
+        1,
+        bound_request({"type": "zcdp", "rho": 0.1}, POWER, threat_model={"type": "worst_case", "records": 4}),
+    ),
+    ("tuning", r"an ε between ([\d.]+) and", "lower", 1, bound_request(TUNED, EPSILON)),
+    ("tuning", r"an ε between [\d.]+ and ([\d.]+)\.", "upper", 1, bound_request(TUNED, EPSILON)),
+    ("shuffled", r"lies between ([\d.]+) and", "lower", 1, bound_request(REPORTS, EPSILON | {"delta": 1e-6})),
+    ("shuffled", r"lies between [\d.]+ and ([\d.]+),", "upper", 1, bound_request(REPORTS, EPSILON | {"delta": 1e-6})),
+    (
+        "shuffled",
+        r"independent reports give at most ([\d.]+)\.",
+        "upper",
+        1,
+        bound_request(REPORTS | {"reports": 2}, {"type": "delta", "epsilon": 0.3}),
+    ),
+    (
+        "epsilon",
+        r"with a chance of at most ([\d.]+)\.",
+        "upper",
+        1,
+        bound_request(
+            {"type": "approximate_dp", "epsilon": 2.0, "delta": 1e-5},
+            {"type": "positive_predictive_value", "prior": 0.01, "false_positive_rate": 0.001},
+        ),
+    ),
+    (
+        "paper-membership",
+        r"\| ([\d.]+): an accusation",
+        "upper",
+        1,
+        bound_request(PURE, {"type": "positive_predictive_value", "prior": 0.01}),
+    ),
+    (
+        "paper-membership",
+        r"\| ([\d.]+): twice what",
+        "upper",
+        1,
+        bound_request(PURE, {"type": "advantage_over_prior", "prior": 0.01}),
+    ),
+    ("paper-membership", r"\| ([\d.]+): how far", "upper", 1, bound_request(PURE, {"type": "advantage"})),
+]
+"""Page, pattern of a printed number, its bound, its unit in the answer, and the request."""
+
+
+@pytest.mark.parametrize(("name", "pattern", "end", "unit", "sent"), SAFE_NUMBERS)
+def test_number_in_sentence_is_rounded_to_the_safe_side(
+    name: str, pattern: str, end: str, unit: float, sent: dict[str, Any], client: TestClient
+) -> None:
+    """A promise that is rounded down, or a lower bound that is rounded up, is false in its last digit."""
+    [printed] = re.findall(pattern, " ".join(page(name).split()))
+    [answer] = client.post("/v1/bounds", json=sent).json()["answers"]
+    numbers = answer["points"][0]["power"] if "points" in answer else answer
+    assert_rounded(printed, unit * numbers[end], end)
+
+
+@pytest.mark.parametrize(
+    ("name", "index", "pattern", "end"),
+    [
+        ("quickstart", 1, r"of the answer is ([\d.]+), rounded", "upper"),
+        ("tuning", 1, r"The `value` is ([\d.]+), rounded", "lower"),
+        ("calibrations", 0, r"The `value`, ([\d.]+), is", "upper"),
+    ],
+)
+def test_calibrated_number_in_sentence_keeps_the_limit(
+    name: str, index: int, pattern: str, end: str, client: TestClient
+) -> None:
+    [printed] = re.findall(pattern, " ".join(page(name).split()))
+    route, sent = requests_of(name)[index]
+    value = client.post(route, content=sent, headers={"content-type": "application/json"}).json()["value"]
+    assert_rounded(printed, value, end)
+
+
+def test_script_is_below_the_truth_for_many_reports(client: TestClient) -> None:
+    pattern = (
+        r"With (\d+) persons, (\d+) values and ε = (\d), delta at epsilon ([\d.]+) is (\S+) by the script\. "
+        r"The truth is at least (\S+):"
+    )
+    [(reports, options, local, at, printed, truth)] = re.findall(pattern, " ".join(page("shuffled").split()))
+    response = {"type": "randomized_response", "epsilon": float(local), "options": int(options)}
+    run = {"type": "shuffled_reports", "reports": int(reports), "randomizer": response}
+    sent = bound_request(run, {"type": "delta", "epsilon": float(at)})
+    [answer] = client.post("/v1/bounds", json=sent).json()["answers"]
+    script = script_delta(int(reports), int(options), float(local), float(at))
+    assert float(printed) == pytest.approx(script, rel=5e-5)
+    assert script < float(truth) <= answer["lower"] == pytest.approx(float(truth), rel=1e-4)
 
 
 def test_python_example_does_what_its_comments_say() -> None:

@@ -1,13 +1,16 @@
-"""A sweep that reaches its time limit in a worker: finished points are sent, and nothing is stored."""
+"""Requests that reach their time limit in a worker: what is known by then is sent, and nothing is stored."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from api_schemas.bounds import BoundsRequest
 from api_schemas.sweeps import SweepsRequest, SweepsResponse
+from service.execution.worker import WorkerResult
 from service.resources.bounds import BOUNDS
 from service.resources.digest import digest
 from service.resources.sweeps.sweeping import SWEEPS
@@ -78,3 +81,26 @@ async def test_sweep_within_its_time_limit_is_stored(metrics: Metrics) -> None:
         assert [(await runner.run(SWEEPS, request)).cache for _ in range(2)] == ["computed", "memory"]
     finally:
         await pool.close()
+
+
+async def test_bounds_end_early_in_the_worker(metrics: Metrics, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The plan of the cost estimate travels to the worker in place of the resource, and ends early as well."""
+    request = BoundsRequest.model_validate_json(
+        json.dumps({"mechanism": ONE_BY_ONE, "questions": [{"type": "epsilon", "delta": 1e-5}]})
+    )
+    pool = make_pool(metrics, preloaded_modules=("service.resources.bounds",))
+    sent: list[bool] = []
+    compute = pool.compute
+
+    async def record(*call: Any, ends_early: bool = False) -> WorkerResult:
+        sent.append(ends_early)
+        return replace(await compute(*call), is_complete=False)
+
+    monkeypatch.setattr(pool, "compute", record)
+    runner = make_runner(metrics, pool, max_cost=10**12)
+    try:
+        answers = [await runner.run(BOUNDS, request) for _ in range(2)]
+    finally:
+        await pool.close()
+    assert sent == [True, True]
+    assert {answer.cache for answer in answers} == {"unstored"}

@@ -33,7 +33,10 @@ MEDIA_TYPE: Final = "application/problem+json"
 
 
 def parse_prefer_wait(given: Sequence[str]) -> int | None:
-    """Return the `wait` of `Prefer: respond-async` in seconds (0 without `wait`), or None without `respond-async`."""
+    """Return the `wait` of `Prefer: respond-async` in seconds, or None without `respond-async`.
+
+    The result is 0 without a valid `wait`, and at most LONGEST_WAIT_SECONDS (20).
+    """
     wanted = [part.strip().lower() for header in given for part in re.split("[,;]", header)]
     if "respond-async" not in wanted:
         return None
@@ -42,7 +45,10 @@ def parse_prefer_wait(given: Sequence[str]) -> int | None:
 
 
 def job_sender(request: Request) -> Sender:
-    """Return requester, request id and Idempotency-Key of a request. Raise InvalidParameter for an invalid key."""
+    """Return requester, request id and Idempotency-Key of a request.
+
+    Raise InvalidParameter for a key that is too long, or has other characters than visible ASCII.
+    """
     record = request_context(request.scope)
     key = request.headers.get("idempotency-key")
     if key is not None and not re.fullmatch(rf"[\x21-\x7e]{{1,{LONGEST_KEY}}}", key):
@@ -60,7 +66,7 @@ def _parse_and_quote(
 async def store_job_request(
     runner: ComputationRunner, plan: JobPlan, digest: str, quote: Quote, sender: Sender
 ) -> None:
-    """Store the request of a job, if signed statements of its results will need it.
+    """Store the request of a job, if the service keeps requests for signed statements.
 
     `plan` has the parsed request, `digest` its SHA-256, `quote` its estimated cost and `sender` the client.
     """
@@ -74,7 +80,8 @@ async def respond_async(
 ) -> ComputedResult | Response:
     """Return a result that is cached, or that a job computes within `wait_seconds`, otherwise 202 with the job.
 
-    Return the problem document of a job that failed within this time.
+    Return the problem document of a job that failed within this time. A job of several points is not waited for. Raise
+    RequestBodyError, JobsError, ExecutionError and PrivacyComputationError.
     """
     jobs, runner = services.jobs, services.runner
     plan, digest, quote = await runner.request_thread.call(

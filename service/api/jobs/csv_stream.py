@@ -21,7 +21,8 @@ class CsvWriter:
     def write(self, found: Iterable[dict[str, Any]]) -> bytes:
         """Return the result objects `found` as CSV (RFC 4180). The header precedes the first rows.
 
-        Rows are held back until a result object has an answer, because its columns are the header.
+        The bytes are empty while rows are held back. Rows are held back until a result object has an answer, because
+        its columns are the header.
         """
         self._pending += found
         if not self._columns and not any("answers" in row for row in self._pending):
@@ -31,7 +32,7 @@ class CsvWriter:
     def finish(self) -> bytes:
         """Return the rows that `write` held back because no result object had an answer.
 
-        Without an answer only the columns that all results have are known.
+        The bytes are empty if none were held back. Their columns are those of the first result object.
         """
         return self._flush() if self._pending else b""
 

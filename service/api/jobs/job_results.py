@@ -33,7 +33,7 @@ LIMITED: Final = (
 async def refuse_quarantined(services: AppServices, job: StoredJob) -> None:
     """Raise ResultQuarantined if two engines dispute the result of a job of a single request.
 
-    The search also finds the marker that another instance has left in Redis.
+    The search also finds the marker that another instance has left in Redis. Do nothing for a job of several points.
     """
     computation = resource_at(job.resource)
     if computation.chunking is None:
@@ -41,7 +41,11 @@ async def refuse_quarantined(services: AppServices, job: StoredJob) -> None:
 
 
 async def signed_results(request: Request, job_id: str, services: AppServices) -> Response:
-    """Return the signed statement about the results of a job. Raise NoStatement."""
+    """Return the signed statement about the results of the job `job_id`.
+
+    Raise NoStatement if the job has not succeeded, if a point failed for a reason that another run may not have, if the
+    results are too long, or without a signing key. Raise JobNotFound for an unknown job.
+    """
     requester = request_context(request.scope).requester
     job = await services.jobs.get(job_id, requester)
     if job.state != "succeeded":

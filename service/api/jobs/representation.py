@@ -29,7 +29,7 @@ def job_response(job: StoredJob) -> JobResponse:
 
 
 def accepted_response(job: StoredJob, **headers: str) -> Response:
-    """Return a response 202 with the job, its location, and further headers."""
+    """Return a response 202 with the job as JSON, its `Location`, and further headers."""
     more = {"Location": f"/v1/jobs/{job.id}", "Retry-After": "1", "Cache-Control": "no-store", **headers}
     return Response(job_response(job).json_bytes(), 202, more, "application/json")
 

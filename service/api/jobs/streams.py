@@ -70,8 +70,8 @@ class JobStreamResponse(StreamingResponse):
     async def _end(self, connection: LimitedProtocol | None, send: Send) -> None:
         """End a stream of events or results before its job ends.
 
-        A client resumes events with `Last-Event-ID`, so their body ends regularly. The connection of other streams is
-        cut, because truncated result lines must not look complete.
+        Events that the client has received so far end regularly. A client resumes events with `Last-Event-ID`, so their
+        body may end. The connection of other streams is cut, because truncated result lines must not look complete.
         """
         if connection is not None and not (self.media_type == EVENTS and connection.is_read):
             connection.cut()
@@ -80,7 +80,11 @@ class JobStreamResponse(StreamingResponse):
 
 
 async def event_stream(jobs: JobService, name: str, requester: str, after: int) -> AsyncGenerator[bytes]:
-    """Yield server-sent events `progress` after each change of a job since revision `after`, and `ended` at its end."""
+    """Yield server-sent events `progress` after each change of a job since revision `after`, and `ended` at its end.
+
+    The data of each event is the job as JSON, and its id the revision. Without a change there is a `progress` every 1.5
+    seconds. Raise JobNotFound.
+    """
     async for each in jobs.watch(name, requester, after):
         event = "ended" if each.state in ENDED else "progress"
         data = job_response(each).json_bytes().decode()
@@ -90,7 +94,10 @@ async def event_stream(jobs: JobService, name: str, requester: str, after: int) 
 async def result_stream(
     jobs: JobService, name: str, requester: str, start: int, table: CsvWriter | None
 ) -> AsyncGenerator[bytes]:
-    """Yield the result lines of a job from point `start` on, as JSON lines, or as CSV if `table` is given."""
+    """Yield the result lines of a job from point `start` on, as JSON lines, or as CSV if `table` is given.
+
+    A part has at most 200 lines. Raise JobNotFound.
+    """
     async for lines in jobs.stream_results(name, requester, start):
         for first in range(0, len(lines), SLICE_LINES):
             part = lines[first : first + SLICE_LINES]

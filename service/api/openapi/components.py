@@ -16,7 +16,8 @@ RESPONSE_VARIANT: Final = "Echo"
 def add_requests(document: dict[str, Any], requests: dict[str, Any]) -> None:
     """Add the schemas `requests` of requests to an OpenAPI document that has the schemas of responses.
 
-    If both have a schema of the same name and the schemas differ, the name of the response schema ends in `Echo`.
+    If both have a schema of the same name and the schemas differ, or refer to schemas that do, the name of the response
+    schema ends in `Echo`.
     """
     requests = _without_null_defaults(requests)  # the framework has left them out of the responses
     responses: dict[str, Any] = document["components"]["schemas"]
@@ -47,7 +48,8 @@ def add_requests(document: dict[str, Any], requests: dict[str, Any]) -> None:
 def hoist_components(document: dict[str, Any]) -> None:
     """Move every schema with a name of its own (`api_schemas.base.named_schema`) to the components.
 
-    A reference replaces the schema at each position, and keeps the description and the default of that position.
+    A reference replaces the schema at each position, and keeps the description and the default of that position. Raise
+    ValueError if two different schemas have one name.
     """
     schemas: dict[str, Any] = document["components"]["schemas"]
     found: dict[str, Any] = {}
@@ -79,7 +81,7 @@ def _hoist_components(node: Any, found: dict[str, Any]) -> Any:
 
 
 def _references(node: Any) -> set[str]:
-    """Return the names of the components that a part `node` of an OpenAPI document refers to."""
+    """Return the names of the components that a part `node` of an OpenAPI document refers to, at any depth."""
     if isinstance(node, list):
         return set[str]().union(*map(_references, cast("list[Any]", node)))
     if not isinstance(node, dict):
@@ -93,7 +95,7 @@ def _references(node: Any) -> set[str]:
 def _replace_references(node: Any, names: dict[str, str], but: str = "") -> Any:
     """Return a copy of a part `node` of an OpenAPI document in which references are renamed by `names` (old to new).
 
-    The component `but` stays unchanged.
+    Members called `but` stay unchanged; the empty text excludes none.
     """
     if isinstance(node, list):
         return [_replace_references(inner, names, but) for inner in cast("list[Any]", node)]

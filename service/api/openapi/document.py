@@ -121,7 +121,7 @@ def request_body(computation: Computation[Any, Any]) -> dict[str, Any]:
 
 
 def rendered_content(computation: Computation[Any, Any]) -> dict[int | str, dict[str, Any]]:
-    """Return the entry of `responses=` for the other media types of a resource."""
+    """Return the entry of `responses=` for the media types of a resource other than JSON."""
     text = {"schema": {"type": "string"}}
     forms = {form.media_type: text if form.is_text else BINARY for form in renderings_of(computation.name).values()}
     return {200: {"content": forms | SIGNED}, **problems(406)}

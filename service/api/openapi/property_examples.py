@@ -48,7 +48,11 @@ def _visit(schema: dict[str, Any], value: Any, schemas: dict[str, Any]) -> None:
 
 
 def _show(schema: dict[str, Any], value: Any) -> None:
-    """Set `value` as the example of a property, whose schema is `schema`, unless the property has an example."""
+    """Set `value` as the example of a property, whose schema is `schema`.
+
+    Do nothing if the schema lists its values or has an example, and for null, an object or a list of objects. Of a
+    list, three items are shown.
+    """
     if value is None or isinstance(value, dict) or SAYS_ITS_VALUES & schema.keys():
         return
     if not isinstance(value, list):
@@ -62,7 +66,8 @@ def _show(schema: dict[str, Any], value: Any) -> None:
 def _matching(schema: dict[str, Any], value: Any, schemas: dict[str, Any]) -> dict[str, Any] | None:
     """Return the object or list schema that describes `value`, or None if no schema does.
 
-    `schema` may refer to components in `schemas`, or list alternatives.
+    `schema` may refer to components in `schemas`, or list alternatives, of which the first match counts. Values other
+    than objects and lists have no match.
     """
     if "$ref" in schema:
         return _matching(schemas[schema["$ref"].removeprefix(PREFIX)], value, schemas)

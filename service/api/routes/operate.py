@@ -60,6 +60,9 @@ def _administration(services: AppServices) -> Administration:
 
 
 async def _told(call: Callable[[], ResponseModel]) -> Response:
-    """Run the blocking function `call` outside the event loop, and return its result as a JSON response."""
+    """Call the blocking function `call` in a thread, and return its result as a JSON response.
+
+    The event loop serves other requests meanwhile.
+    """
     found = await asyncio.to_thread(call)
     return Response(found.json_bytes(), headers={"Cache-Control": "no-store"}, media_type="application/json")

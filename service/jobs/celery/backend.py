@@ -53,7 +53,12 @@ async def celery_jobs(
     logger: FilteringBoundLogger,
     tracing: Tracing | None = None,
 ) -> AsyncGenerator[JobService]:
-    """Run the job backend of a cluster while the block runs, and yield the interface to its jobs."""
+    """Run the job backend of a cluster while the block runs, and yield the interface to its jobs.
+
+    `settings` name the Redis server, `limits` are those of jobs, and `validate` parses the JSON of a request. Jobs
+    belong to the `engine_version` that computes them. The block may start without Redis: `condition` of the interface
+    says whether jobs are computed.
+    """
     store = open_store(settings)
     app = make_celery_app(settings, engine_version, lambda _: None)
     watch = ClusterMonitor(store, metrics, logger)
@@ -105,7 +110,10 @@ class ClusterMonitor:
         """Reason for which Redis responds but stores no jobs, or None."""
 
     def condition(self) -> Condition:
-        """Return whether jobs were computed at the last check, with one sentence for operators."""
+        """Return whether workers computed jobs at the last check, with one sentence for operators.
+
+        The condition also fails for SHOWN_SECONDS (10 minutes) after Redis came back without its jobs.
+        """
         if self._workers is None and self._refusal is not None:
             return Condition(works=False, sentence=self._refusal)
         if self._workers is None:
@@ -124,7 +132,7 @@ class ClusterMonitor:
             await asyncio.sleep(PERIOD_SECONDS)
 
     def log_failure(self, call: Callable[[], object]) -> bool:
-        """Run `call`, log its error, and return whether it succeeded.
+        """Run `call`, log an error that it raises, and return whether it raised none.
 
         A failed wake-up of workers needs no other reaction, because workers repeat it.
         """

@@ -60,8 +60,8 @@ class BlockingRedisClient:
     def connection(self) -> Generator[Any]:
         """Yield the client for a block of commands.
 
-        Raise JobsUnavailable immediately while Redis is unavailable, and for commands that Redis rejects. Raise
-        JobNotFound for a record that a script cannot read.
+        After a failure, raise JobsUnavailable immediately except for one trial call every PROBE_SECONDS (0.5 s). Raise
+        JobsUnavailable also for commands that Redis rejects. Raise JobNotFound for a record that a script cannot read.
         """
         self._check_circuit()
         try:

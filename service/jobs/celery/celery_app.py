@@ -53,7 +53,10 @@ def queue_name(engine_version: str) -> str:
 
 
 def transport_options(queue: str) -> dict[str, Any]:
-    """Return the options of the transport to Redis. All keys of unacknowledged messages belong to one queue."""
+    """Return the options of Celery's transport to Redis for the queue named `queue`.
+
+    All keys of unacknowledged messages belong to this queue alone.
+    """
     return {
         "visibility_timeout": VISIBILITY_SECONDS,
         "unacked_restore_throttle": 1,  # search for unacknowledged messages about every second
@@ -72,7 +75,8 @@ def transport_options(queue: str) -> dict[str, Any]:
 def make_celery_app(settings: Settings, engine_version: str, on_dropped: Callable[[str], None]) -> Celery:
     """Build the Celery application of one process.
 
-    `on_dropped` is called with the reason for each message that is dropped as invalid.
+    `settings` name the Redis server, and the application uses the queue of `engine_version`. `on_dropped` is called
+    with the reason for each message that is dropped as invalid.
     """
     url = "" if settings.redis_url is None else settings.redis_url.get_secret_value()
     app = Celery("privacy_bounds", broker=url, set_as_current=False)
@@ -90,7 +94,8 @@ def make_celery_app(settings: Settings, engine_version: str, on_dropped: Callabl
 def wake_workers(app: Celery, store: RedisStore, engine_version: str) -> bool:
     """Send wake messages if a chunk (range of points of a job) waits to be computed, and return whether one waits.
 
-    Raise JobsUnavailable, and the errors of kombu while Redis is unavailable.
+    The queue is filled to MAX_WAKE_MESSAGES (8) messages. A wake message tells a worker of `engine_version` to look for
+    chunks. Raise JobsUnavailable, and the errors of kombu while Redis is unavailable.
     """
     queue = queue_name(engine_version)
     if not store.has_claimable_chunk(engine_version):

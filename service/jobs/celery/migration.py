@@ -27,7 +27,11 @@ REQUESTER: Final = "unknown"
 
 
 def migrate(store: RedisStore, logger: FilteringBoundLogger) -> None:
-    """Move up to AT_ONCE jobs of the earlier layout to the current one. Raise JobsUnavailable."""
+    """Move up to AT_ONCE jobs from the Redis layout of an early release to the current layout.
+
+    Raise JobsUnavailable if Redis does not respond. A job whose record is unsigned or malformed is deleted with a
+    warning in the log.
+    """
     with store.client.connection() as client:
         # Migrate active jobs first, so that workers of the early release claim no more of their chunks.
         names = client.zrange(ACTIVE, 0, AT_ONCE - 1) or client.zrange(EXPIRY, 0, AT_ONCE - 1)

@@ -88,12 +88,15 @@ class RedisOverview(ABC):
     def _parse_job(self, name: str, pairs: Sequence[bytes]) -> StoredJob: ...
 
     def backlog(self) -> Backlog:
-        """Return the number of active jobs, and the time at which the oldest of them was accepted."""
+        """Return the number of active jobs, and when the oldest was accepted (seconds since 1970; None: no job)."""
         jobs, oldest = self._run(_BACKLOG)
         return Backlog(int(jobs), None if oldest is None else float(oldest))
 
     def active(self) -> Sequence[StoredJob]:
-        """Return all active jobs, oldest first."""
+        """Return all jobs that have not ended, oldest first.
+
+        Jobs whose records are forged or inconsistent are left out.
+        """
         jobs: list[StoredJob] = []
         start = 0
         while found := self._run(_ACTIVE, start, start + PAGE - 1):
@@ -102,13 +105,20 @@ class RedisOverview(ABC):
         return jobs
 
     def announced_workers(self) -> Sequence[Worker]:
-        """Return the workers that announced themselves within the last minutes."""
+        """Return the workers that announced themselves, most recent announcement first.
+
+        A worker is forgotten 10 minutes after its last announcement, at the next announcement of any worker.
+        """
         found = self._run(_ANNOUNCED)
         named = (each.decode(errors="replace").partition(" ") for each in found[::2])
         return [Worker(name, version, float(seen)) for (name, _, version), seen in zip(named, found[1::2], strict=True)]
 
     def dispatched_chunks(self, name: str) -> Sequence[DispatchedChunk]:
-        """Return the chunks (ranges of points) of a job that were given to workers and have no results yet."""
+        """Return the chunks (ranges of points) of a job that were given to workers and have no results yet.
+
+        The chunks are in the order of their points. The holder of a claim is always SOMEBODY, because Redis does not
+        store the name. Raise JobNotFound for an unknown job.
+        """
         record, *found = self._run(_HELD, name)
         self._parse_job(name, record)
         chunks: list[DispatchedChunk] = []
@@ -121,11 +131,18 @@ class RedisOverview(ABC):
         return sorted(chunks, key=lambda each: each.chunk.start)
 
     def keep_trace(self, name: str, traceparent: str) -> None:
-        """Store the traceparent (id of a trace) of the request that brings the job `name`."""
+        """Store the traceparent (id of a trace) of the request that brings the job `name`.
+
+        Redis keeps it for TRACE_SECONDS (7 days).
+        """
         self._run(_KEEP_TRACE, name, traceparent, TRACE_SECONDS)
 
     def trace_of(self, name: str) -> str | None:
-        """Return the stored traceparent (id of a trace) of the job `name`, or None."""
+        """Return the traceparent (id of a trace) of the job `name`, or None.
+
+        The result is None for an unknown job, for a job without a trace, and TRACE_SECONDS (7 days) after the job was
+        sent.
+        """
         found = self._run(_TRACE, name)
         return None if found is None else found.decode(errors="replace")
 
@@ -134,6 +151,6 @@ class RedisOverview(ABC):
         self._run(_PROBE)
 
     def remove(self, name: str) -> None:
-        """Remove a job with its results and its idempotency key. Cancel an active job first."""
+        """Remove a job with its results and its idempotency key. Cancel an active job first. Raise JobNotFound."""
         if not self._run(_REMOVE, name):
             raise JobNotFound

@@ -71,9 +71,11 @@ class RedisStore(RedisOverview):
     def add(
         self, job: StoredJob, request: bytes, key: str | None, fingerprint: bytes, quota: Quota, size: int
     ) -> StoredJob:
-        """Store a new job, or return the job that has this idempotency key.
+        """Store a new job, or return the job that has the idempotency key `key`.
 
-        Arguments and errors are those of `JobRepository.add`.
+        `request` is the JSON of the request, and `fingerprint` identifies its body. `quota` limits all jobs, and `size`
+        the points of the first chunks. Raise IdempotencyKeyReused for a key of another body, and QueueFull without
+        room.
         """
         added = self._write_job(job, request, key, fingerprint, quota, size)
         if added == "reused":
@@ -84,7 +86,7 @@ class RedisStore(RedisOverview):
         return job if added == job.id else self.get(added)
 
     def import_job(self, job: StoredJob, request: bytes, kept: Sequence[ChunkResult]) -> None:
-        """Store a job that an early release of the service accepted, with its saved results `kept`."""
+        """Store a job that an early release accepted, with its `request` in JSON and its saved results `kept`."""
         sealed = {_format_chunk(each.chunk): self._signed_lines(job, each.chunk, each.lines) for each in kept}
         if sealed:
             with self.client.connection() as client:
@@ -103,10 +105,12 @@ class RedisStore(RedisOverview):
         size: int,
         stored: int = 0,
     ) -> str:
-        """Write the record of a job that already has `stored` bytes of results.
+        """Write the record of a job that already has `stored` bytes of results, and return a name.
 
-        Return the name of the job, or of an earlier job with the same idempotency key. Return "reused" for a key of a
-        different request, and "full" if the quota is exhausted.
+        `request` is the JSON of the request, `key` the idempotency key or None, and `fingerprint` identifies the body.
+        `quota` limits all jobs, and `size` the points of the first chunks. Return the name of the job, or of an earlier
+        job with the same idempotency key. Return "reused" for a key of a different request, and "full" if the quota is
+        exhausted.
         """
         fields: dict[str, Any] = {
             "record": self.authenticator.sign("job", job.id, _json(job, STATIC)),
@@ -129,11 +133,11 @@ class RedisStore(RedisOverview):
         return cast("str", self._run(scripts.ADD, job.id, job.requester, hashed, text, *limits, *listed).decode())
 
     def get(self, name: str) -> StoredJob:
-        """Return the current state of the job `name`."""
+        """Return the current state of the job `name`. Raise JobNotFound if there is no such job."""
         return self._parse_job(name, self._run(scripts.GET, name))
 
     def request(self, name: str) -> bytes:
-        """Return the JSON of the request of an active job. Raise JobNotFound for a job that has ended."""
+        """Return the JSON of the request of an active job. Raise JobNotFound for an ended or unknown job."""
         held, sealed = self._run(scripts.REQUEST, name)
         self._parse_job(name, held)
         request = self.authenticator.verify("request", name, sealed or b"")
@@ -142,7 +146,11 @@ class RedisStore(RedisOverview):
         return request
 
     def list(self, requester: str | None, limit: int, cursor: str | None) -> Page:
-        """Return a page of jobs, newest first. The cursor is the rank of the last job of the previous page."""
+        """Return a page of at most `limit` jobs of one requester (group or address), or of all (None), newest first.
+
+        `cursor` is that of the previous page, or None for the first page: the rank of the last job of the previous
+        page. Raise InvalidCursor for a text that is not a number.
+        """
         if cursor is not None and not (cursor.isascii() and cursor.isdecimal() and len(cursor) < LONGEST_COUNT):
             raise InvalidCursor
         those = "all" if requester is None else f"of:{requester}"
@@ -151,7 +159,7 @@ class RedisStore(RedisOverview):
         return Page(jobs, found[limit - 1][2].decode() if len(found) > limit else None)
 
     def cancel(self, name: str) -> StoredJob:
-        """Cancel the job `name`, unless it has ended, and return it."""
+        """Cancel the job `name`, unless it has ended, and return it. Raise JobNotFound if there is no such job."""
         cancelled = self._parse_job(name, self._run(scripts.END, name, "cancelled", "", ""))
         self._wait_until_written()
         return cancelled
@@ -159,13 +167,17 @@ class RedisStore(RedisOverview):
     def fail(self, name: str, generation: int, problem: bytes) -> StoredJob:
         """End an active job with the problem document `problem`, and return the job.
 
-        Change nothing if the job was restarted after this `generation`, a counter of its restarts.
+        Change nothing if the job has ended or was restarted after this `generation`, a counter of its restarts.
         """
         sealed = self.authenticator.sign("problem", name, problem)
         return self._parse_job(name, self._run(scripts.END, name, "failed", sealed, generation))
 
     def results(self, name: str, start: int, most: int = 1) -> Sequence[ChunkResult]:
-        """Return up to `most` saved chunks (ranges of points with results) that contain points from `start` on."""
+        """Return up to `most` saved chunks (ranges of points with results) that contain points from `start` on.
+
+        They are in the order of their points. If no results of `start` are saved, the list has saved chunks of later
+        points, or none. Raise JobNotFound if there is no such job, and JobsUnavailable for a forged result.
+        """
         held, *found = self._run(scripts.RESULTS, name, start, most)
         job = self._parse_job(name, held)
         kept: list[ChunkResult] = []
@@ -178,9 +190,10 @@ class RedisStore(RedisOverview):
         return kept
 
     def claim(self, engine_version: str, worker: str, seconds: float) -> ClaimedChunk | None:  # noqa: ARG002
-        """Claim the next chunk (range of points of a job) of this engine version for `seconds`, or return None.
+        """Claim the next chunk (range of points of a job) of this engine version for the process named `worker`.
 
-        End jobs whose records are forged or unreadable.
+        The claim ends after `seconds`. The name is not stored. Return None if no chunk waits. End jobs whose records
+        are forged or unreadable.
         """
         while (found := self._run(scripts.CLAIM, engine_version, seconds)) is not None:
             name = found[0].decode()
@@ -201,7 +214,8 @@ class RedisStore(RedisOverview):
     def save(self, claim: ClaimedChunk, lines: bytes, size: int) -> StoredJob:
         """Save the results of a claimed chunk (range of points), and return its job.
 
-        `lines` are the results in their stored form. Later chunks of the job may have `size` points.
+        `lines` are the results in their stored form. Later chunks of the job may have `size` points. Change nothing if
+        the chunk has results, was split, or belongs to a job that ended or was restarted.
         """
         chunk = claim.chunk
         sealed = self._signed_lines(claim.job, chunk, lines)
@@ -211,7 +225,8 @@ class RedisStore(RedisOverview):
     def requeue(self, claim: ClaimedChunk, chunks: Sequence[Chunk], tries: int) -> None:
         """Return a claimed chunk (range of points of a job) to the queue, divided into `chunks`.
 
-        `tries` is the number of tries to record for these chunks.
+        `tries` is the number of tries to record for these chunks. Do nothing for a stale claim (the chunk has another
+        holder or results, or the job ended or was restarted).
         """
         texts = map(_format_chunk, chunks)
         self._run(scripts.REQUEUE, *_claim_arguments(claim), claim.tries, tries, chunks[0].points, *texts)
@@ -219,26 +234,30 @@ class RedisStore(RedisOverview):
     def restart(self, name: str, generation: int, engine_version: str, digest: str, size: int) -> StoredJob:
         """Restart an active job under another engine version, and delete its results.
 
-        Change nothing if the job was restarted after this `generation`. `size` is the number of points of its first
-        chunks.
+        Change nothing if the job has ended or was restarted after this `generation`. `digest` is that of the request
+        under the new version. `size` is the number of points of its first chunks.
         """
         body = {"digest": digest, "engine_version": engine_version, "generation": generation + 1}
         sealed = self.authenticator.sign("version of a job", name, json.dumps(body).encode())
         return self._parse_job(name, self._run(scripts.RESTART, name, generation, engine_version, sealed, size))
 
     def announce(self, worker: str, engine_version: str) -> None:
-        """Record that a worker of this engine version is alive."""
+        """Record that the worker process named `worker`, of this engine version, is alive now."""
         self._run(scripts.ANNOUNCE, worker, engine_version)
 
     def orphans(self, engine_version: str, seconds: float) -> Sequence[StoredJob]:
         """Return active jobs that no worker can compute: of other engine versions that have no worker.
 
-        Such a job has not changed for `seconds`.
+        Such a job has not changed for `seconds`, and no worker of its version announced itself within that time.
         """
         return [*self._readable_jobs(self._run(scripts.ORPHANS, engine_version, seconds))]
 
     def purge(self, now: float, quota: Quota, age_seconds: float) -> Sequence[tuple[StoredJob, JobsError]]:
-        """Remove expired jobs and jobs above the quota, and return the active jobs that must end, with the reason."""
+        """Remove expired jobs and jobs above the quota, and return the active jobs that must end, with the reason.
+
+        `now` is in seconds since 1970. An active job must end after `age_seconds`, or if it is the largest while
+        results exceed the quota.
+        """
         while True:
             removed, too_old, too_large = self._run(scripts.PURGE, now, age_seconds, quota.stored_bytes)
             if not removed:
@@ -256,16 +275,22 @@ class RedisStore(RedisOverview):
         return bool(self._run(scripts.CLAIMABLE, engine_version))
 
     def epoch(self) -> str:
-        """Return the random name of the set of jobs in Redis. A new name shows that Redis lost its jobs."""
+        """Return the random name of the set of jobs in Redis. A new name shows that Redis lost its jobs.
+
+        The name is set with the first job, or by this call.
+        """
         return cast("str", self._run(scripts.EPOCH, secrets.token_hex(8)).decode())
 
     def unreadable_records(self) -> Sequence[str]:
-        """Return the names of jobs that were ended because their records were unreadable. Return each name once."""
+        """Return the names of jobs that were ended because their records were unreadable. Return each name once.
+
+        One call returns at most 100 names. The list is empty if there are none.
+        """
         found = self._run(scripts.QUARANTINED)
         return [each.decode(errors="replace") for each in found] if isinstance(found, list) else []
 
     def queue_length(self, queue: str) -> int:
-        """Return the number of messages in a Celery queue."""
+        """Return the number of messages in a Celery queue, 0 for an unknown queue."""
         with self.client.connection() as client:
             return int(client.llen(queue))
 
@@ -275,7 +300,7 @@ class RedisStore(RedisOverview):
     def _readable_jobs(self, found: Iterable[Any], *, give_up: bool = True) -> Iterator[StoredJob]:
         """Yield the jobs in Redis whose records have a valid signature.
 
-        With `give_up`, jobs with other records are ended.
+        With `give_up`, jobs with forged or inconsistent records are ended as failed; otherwise they are only left out.
         """
         for name, held in found:
             try:
@@ -287,7 +312,8 @@ class RedisStore(RedisOverview):
     def _parse_job(self, name: str, pairs: Sequence[bytes]) -> StoredJob:
         """Build a job from the fields of its Redis record.
 
-        Raise JobNotFound for a record without a valid signature, and JobsUnavailable for an inconsistent record.
+        Raise JobNotFound for a record without a valid signature, such as that of an unknown job. Raise JobsUnavailable
+        for an inconsistent record, such as more failed points than computed ones.
         """
         held = dict(zip(pairs[::2], pairs[1::2], strict=True))
         record = self.authenticator.verify("job", name, held.get(b"record", b""))
@@ -343,7 +369,10 @@ class RedisStore(RedisOverview):
 
 
 def is_worker_on_this_host(url: str) -> bool:
-    """Return whether a worker of this host announced itself within WORKER_PRESENT_SECONDS."""
+    """Return whether a worker of this host announced itself within WORKER_PRESENT_SECONDS.
+
+    The result is False as well if the Redis server at `url` does not respond.
+    """
     store = RedisStore(url, EntryAuthenticator())
     try:
         return any(

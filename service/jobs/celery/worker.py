@@ -65,7 +65,12 @@ def run_worker(
     audit: AuditStream | None = None,
     tracing: Tracing | None = None,
 ) -> int:
-    """Compute chunks (ranges of points of jobs) until a signal stops the process, and return the exit code."""
+    """Compute chunks (ranges of points of jobs) until a signal stops the process, and return the exit code.
+
+    `settings` name the Redis server, and `limits` are those of jobs. `make_pool` builds the processes that compute, and
+    `describe` converts an error to a problem document. The exit code is that of the Celery consumer, or 1 if the
+    computing thread ended because of an error.
+    """
 
     def dropped(reason: str) -> None:
         metrics.count_bad_entry()
@@ -113,7 +118,11 @@ class SharedResultStore:
         )
 
     async def find(self, computation: Computation[Any, Any], digest: str) -> bytes | None:
-        """Return the stored result with this request digest, or None. Raise ResultQuarantined for a disputed result."""
+        """Return the stored result of a resource with this request digest, or None.
+
+        `computation` is the resource. The result is None if the entry is missing or forged, or if Redis is unavailable.
+        Raise ResultQuarantined for a result that a second computation disputes.
+        """
         body = await self._cache.get(computation.name, digest)
         if body == MARKER:
             raise ResultQuarantined(digest)
@@ -122,7 +131,8 @@ class SharedResultStore:
     def store(self, computation: Computation[Any, Any], digest: str, body: bytes, cost: int, requester: str) -> None:
         """Enqueue the write of a result that is expensive enough to be shared, and of its owner.
 
-        The job keeps its own result in any case.
+        `body` is the response, `cost` its cost in microseconds of CPU time, and `requester` the owner. The job keeps
+        its own result in any case.
         """
         if cost >= self._cost_floor:
             self._cache.put(computation.name, digest, body)
@@ -210,7 +220,10 @@ class ComputeThread:
             await self._link.stop()
 
     async def _tick(self) -> None:
-        """Run the periodic maintenance of jobs and wake workers. Start computing if no wake message arrived in time."""
+        """Remove expired jobs, restart jobs whose engine version has no worker, and wake workers.
+
+        Start computing without a wake message if chunks wait and a process is free for MAX_MESSAGE_WAIT_SECONDS (6 s).
+        """
         try:
             has_work = await asyncio.to_thread(self._run_housekeeping)
         except Exception as error:  # noqa: BLE001 - two libraries raise their own errors while Redis is unavailable
@@ -258,7 +271,10 @@ def _authenticator(settings: Settings) -> EntryAuthenticator:
 
 
 def _run_consumer(app: Celery, threads: int) -> int:
-    """Run the Celery consumer in this thread until a signal stops it. Return the exit code."""
+    """Run the Celery consumer of `app` in this thread until a signal stops it. Return the exit code.
+
+    It passes messages to `threads` threads.
+    """
     # A receiver of this signal replaces the logging setup of Celery, so that logging stays unchanged.
     signals.setup_logging.connect(lambda **_: None, weak=False)
     logging.getLogger("celery.worker").setLevel(logging.ERROR)

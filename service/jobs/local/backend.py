@@ -56,8 +56,9 @@ async def local_jobs(
 ) -> AsyncGenerator[JobService]:
     """Run the job backend of a single instance while the block runs, and yield the interface to its jobs.
 
-    `folder` holds the file of jobs. Without it, jobs are kept in `temporary`, a folder that several processes share, or
-    in a new folder that is removed at the end of the block.
+    `make_pool` builds the worker processes, of which `worker_count` compute jobs. `limits` are those of jobs, and
+    `validate` parses the JSON of a request. `folder` holds the file of jobs. Without it, jobs are kept in `temporary`,
+    a folder that several processes share, or in a new folder that is removed at the end of the block.
     """
     own = folder is None
     folder = folder or temporary or Path(tempfile.mkdtemp(prefix="privacy-bounds-"))

@@ -67,7 +67,8 @@ class JobsFile:
     def _open(self) -> sqlite3.Connection:
         """Return the connection to the file of jobs, and reopen the file if another file is now at its path.
 
-        The data folder may be mounted after the start of the service.
+        The data folder may be mounted after the start of the service. Raise an error of SQLite or of the operating
+        system if the file cannot be opened.
         """
         if self._connection is not None and self._identity == _identity(self._path):
             return self._connection

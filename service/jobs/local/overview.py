@@ -11,7 +11,7 @@ from service.jobs.repository import Backlog, DispatchedChunk, Worker
 
 
 def backlog(database: sqlite3.Connection) -> Backlog:
-    """Return the number of active jobs in the database, and the time at which the oldest of them was accepted."""
+    """Return how many jobs have not ended, and when the oldest was accepted (seconds since 1970; None: no job)."""
     return Backlog(*database.execute(f"SELECT count(*), min(created) FROM jobs WHERE {ACTIVE}").fetchone())
 
 
@@ -21,7 +21,10 @@ def active_jobs(database: sqlite3.Connection) -> Sequence[StoredJob]:
 
 
 def announced_workers(database: sqlite3.Connection) -> Sequence[Worker]:
-    """Return the workers that announced themselves in the database, most recent announcement first."""
+    """Return the workers that announced themselves in the database, most recent announcement first.
+
+    A worker is forgotten an hour after its last announcement, at the next announcement of any worker.
+    """
     rows = database.execute("SELECT worker, engine_version, seen FROM workers ORDER BY seen DESC")
     return [Worker(*row) for row in rows]
 
@@ -29,7 +32,7 @@ def announced_workers(database: sqlite3.Connection) -> Sequence[Worker]:
 def dispatched_chunks(database: sqlite3.Connection, name: str) -> Sequence[DispatchedChunk]:
     """Return the chunks (ranges of points) of the job `name` that workers have and that have no results yet.
 
-    Raise JobNotFound.
+    They are in the order of their points, and requeued chunks have no worker. Raise JobNotFound for an unknown job.
     """
     read_job(database, name)
     rows = database.execute(
@@ -41,7 +44,7 @@ def dispatched_chunks(database: sqlite3.Connection, name: str) -> Sequence[Dispa
 def keep_trace(database: sqlite3.Connection, name: str, traceparent: str) -> None:
     """Store the traceparent (id of a trace) of the job `name`.
 
-    The table is no part of the schema: files without traces have none.
+    The table is no part of the schema: files without traces have none. Traces of removed jobs are deleted.
     """
     database.execute("CREATE TABLE IF NOT EXISTS traces (job TEXT PRIMARY KEY, parent TEXT NOT NULL) STRICT")
     database.execute("DELETE FROM traces WHERE job NOT IN (SELECT id FROM jobs)")
@@ -49,7 +52,10 @@ def keep_trace(database: sqlite3.Connection, name: str, traceparent: str) -> Non
 
 
 def trace_of(database: sqlite3.Connection, name: str) -> str | None:
-    """Return the stored traceparent (id of a trace) of the job `name`, or None."""
+    """Return the traceparent (id of a trace) of the job `name`, or None.
+
+    The result is None for an unknown job and for a job without a trace.
+    """
     if database.execute("SELECT 1 FROM sqlite_master WHERE name = 'traces'").fetchone() is None:
         return None
     row = database.execute("SELECT parent FROM traces WHERE job = ?", (name,)).fetchone()

@@ -22,7 +22,8 @@ def stored_bytes(database: sqlite3.Connection) -> int:
 def make_room(database: sqlite3.Connection, requester: str, quota: Quota, counted: int) -> None:
     """Remove ended jobs until a requester (client) may store `counted` more bytes.
 
-    Raise QueueFull if the requester stores as much as is free even after the removal of ended jobs.
+    Raise QueueFull if the requester has at least as many active jobs as are free in the quota, or would store more
+    bytes than are free even after the removal of ended jobs. `quota` limits all jobs together.
     """
     count = f"SELECT count(*), coalesce(sum(requester = ?), 0) FROM jobs WHERE {ACTIVE}"
     everybody, own = database.execute(count, (requester,)).fetchone()
@@ -55,7 +56,7 @@ def remove_oldest_ended(database: sqlite3.Connection, at_least: int = 0) -> bool
 def largest_active(database: sqlite3.Connection) -> Sequence[StoredJob]:
     """Return a list with the largest active job of the requester that stores the most bytes.
 
-    The list is empty without active jobs. A requester is a group of callers or an address.
+    The list is empty if this requester has no active job. A requester is a group of callers or an address.
     """
     holder = "(SELECT requester FROM jobs GROUP BY requester ORDER BY sum(bytes) DESC LIMIT 1)"
     found = f"SELECT {NAMES} FROM jobs WHERE requester = {holder} AND {ACTIVE} ORDER BY bytes DESC LIMIT 1"
@@ -63,7 +64,10 @@ def largest_active(database: sqlite3.Connection) -> Sequence[StoredJob]:
 
 
 def remove(database: sqlite3.Connection, name: str) -> None:
-    """Remove a job with its request, results and claims."""
+    """Remove the job `name` with its request, results and claims from the database.
+
+    Do nothing if there is no such job.
+    """
     database.execute("DELETE FROM jobs WHERE id = ?", (name,))
     for table in ("requests", "pieces", "claims"):
         database.execute(f"DELETE FROM {table} WHERE job = ?", (name,))

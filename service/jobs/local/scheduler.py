@@ -71,7 +71,7 @@ class LocalScheduler:
         self._wake_event.set()
 
     def condition(self) -> Condition:
-        """Return whether jobs are computed, with one sentence for operators."""
+        """Return whether jobs are computed at present, with one sentence for operators."""
         if self._failures:
             return Condition(works=False, sentence=f"jobs are not computed: {', '.join(set(self._failures.values()))}")
         here = "here" if self._locks else "by another process with this data folder"
@@ -152,7 +152,10 @@ class LocalScheduler:
             await pool.close()
 
     def _acquire_leadership(self) -> bool:
-        """Try to become the leader of this engine version, and return whether it succeeded. Raise JobsUnavailable."""
+        """Try to become the only process that schedules jobs of this engine version, and return whether it succeeded.
+
+        Raise JobsUnavailable if the file of jobs cannot be used.
+        """
         place = zlib.crc32(self._context.engine_version.encode())
         locks: list[int] = []
         try:

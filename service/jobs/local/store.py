@@ -71,9 +71,11 @@ class SqliteStore:
     def add(
         self, job: StoredJob, request: bytes, key: str | None, fingerprint: bytes, quota: Quota, size: int
     ) -> StoredJob:
-        """Store a new job, or return the job that has this idempotency key.
+        """Store a new job, or return the job that has the idempotency key `key`.
 
-        Arguments and errors are those of `JobRepository.add`.
+        `request` is the JSON of the request, and `fingerprint` identifies its body. `quota` limits all jobs, and `size`
+        the points of the first chunks. Raise IdempotencyKeyReused for a key of another body, and QueueFull without
+        room.
         """
         with self._file.write_transaction() as database:
             if key is not None:
@@ -102,12 +104,12 @@ class SqliteStore:
         return job
 
     def get(self, name: str) -> StoredJob:
-        """Return the current state of the job `name`."""
+        """Return the current state of the job `name`. Raise JobNotFound if there is no such job."""
         with self._file.read_connection() as database:
             return read_job(database, name)
 
     def request(self, name: str) -> bytes:
-        """Return the JSON of the request of an active job. Raise JobNotFound for a job that has ended."""
+        """Return the JSON of the request of an active job. Raise JobNotFound for an ended or unknown job."""
         with self._file.read_connection() as database:
             row = database.execute("SELECT body FROM requests WHERE job = ?", (name,)).fetchone()
         if row is None:
@@ -115,7 +117,11 @@ class SqliteStore:
         return bytes(row[0])
 
     def list(self, requester: str | None, limit: int, cursor: str | None) -> Page:
-        """Return a page of jobs, newest first, of one requester or of all (None)."""
+        """Return a page of at most `limit` jobs, newest first, of one requester (group or address) or of all (None).
+
+        `cursor` is that of the previous page, or None for the first page. Raise InvalidCursor for a text that is not a
+        number.
+        """
         if cursor is not None and not (cursor.isascii() and cursor.isdecimal() and len(cursor) < 19):
             raise InvalidCursor
         before = 2**62 if cursor is None else int(cursor)
@@ -129,12 +135,16 @@ class SqliteStore:
         return Page(found, str(rows[limit - 1][0]) if len(rows) > limit else None)
 
     def cancel(self, name: str) -> StoredJob:
-        """Cancel the job `name`, unless it has ended, and return it."""
+        """Cancel the job `name`, unless it has ended, and return it. Raise JobNotFound if there is no such job."""
         with self._file.write_transaction() as database:
             return self._end(database, read_job(database, name), "cancelled")
 
     def results(self, name: str, start: int, most: int = 1) -> Sequence[ChunkResult]:
-        """Return up to `most` saved chunks (ranges of points with results) that contain points from `start` on."""
+        """Return up to `most` saved chunks (ranges of points with results) that contain points from `start` on.
+
+        They are in the order of their points. If no results of `start` are saved, the list has saved chunks of later
+        points, or none. Raise JobNotFound if there is no such job.
+        """
         with self._file.read_connection() as database:
             read_job(database, name)
             # The chunk that contains `start` may begin earlier. The inner query finds its start through the index.
@@ -147,9 +157,9 @@ class SqliteStore:
         return [ChunkResult(Chunk(row[0], row[1]), row[2]) for row in rows]
 
     def claim(self, engine_version: str, worker: str, seconds: float) -> ClaimedChunk | None:
-        """Claim the next chunk (range of points) of a job of this engine version for `seconds`.
+        """Claim the next chunk (range of points of a job) of this engine version for the process named `worker`.
 
-        Return None if there is none.
+        The claim ends after `seconds`. Return None if no chunk waits.
         """
         ready = engine_version, self._clock()
         with self._file.read_connection() as database:
@@ -206,9 +216,11 @@ class SqliteStore:
             return changed.rowcount > 0
 
     def save(self, claim: ClaimedChunk, lines: bytes, size: int) -> StoredJob:
-        """Save the results of a claimed chunk (range of points) unless the chunk has results, and return the job.
+        """Save the results of a claimed chunk (range of points), and return the job.
 
-        `lines` are the results in their stored form. Later chunks of the job may have `size` points.
+        `lines` are the results in their stored form. Later chunks of the job may have `size` points. Change nothing if
+        the chunk has results, was split, or belongs to a job that ended or was restarted. Raise JobNotFound for a
+        removed job.
         """
         chunk = claim.chunk
         with self._file.write_transaction() as database:
@@ -227,7 +239,8 @@ class SqliteStore:
     def requeue(self, claim: ClaimedChunk, chunks: Sequence[Chunk], tries: int) -> None:
         """Return a claimed chunk (range of points of a job) to the queue, divided into `chunks`.
 
-        `tries` is the number of tries to record for these chunks.
+        `tries` is the number of tries to record for these chunks. Do nothing for a stale claim (the chunk has another
+        holder or results, or the job ended or was restarted).
         """
         with self._file.write_transaction() as database:
             if _claim_expiry(database, claim) is None:
@@ -239,9 +252,9 @@ class SqliteStore:
             database.execute("UPDATE jobs SET size = min(size, ?) WHERE id = ?", (size, claim.job.id))
 
     def fail(self, name: str, generation: int, problem: bytes) -> StoredJob:
-        """End an active job with a problem document, and return the job.
+        """End an active job with the JSON problem document `problem`, and return the job.
 
-        Change nothing if the job was restarted after this `generation`, a counter of its restarts.
+        Change nothing if the job has ended or was restarted after this `generation`, a counter of its restarts.
         """
         with self._file.write_transaction() as database:
             job = read_job(database, name)
@@ -250,8 +263,8 @@ class SqliteStore:
     def restart(self, name: str, generation: int, engine_version: str, digest: str, size: int) -> StoredJob:
         """Restart an active job under another engine version, and delete its results.
 
-        Change nothing if the job was restarted after this `generation`. `size` is the number of points of its first
-        chunks.
+        Change nothing if the job has ended or was restarted after this `generation`. `digest` is that of the request
+        under the new version. `size` is the number of points of its first chunks.
         """
         with self._file.write_transaction() as database:
             job = read_job(database, name)
@@ -270,9 +283,10 @@ class SqliteStore:
             return job
 
     def announce(self, worker: str, engine_version: str) -> None:
-        """Record that a worker is alive. Write nothing without active jobs, so that the disk stays idle.
+        """Record that the worker process named `worker` is alive now.
 
-        If the clock was set back, move claims and announcements back by the same time.
+        Nothing is written without active jobs, so that the disk stays idle. If the clock was set back, move claims and
+        announcements back by the same time.
         """
         now = self._clock()
         with self._file.write_transaction() as database:
@@ -284,7 +298,7 @@ class SqliteStore:
     def orphans(self, engine_version: str, seconds: float) -> Sequence[StoredJob]:
         """Return active jobs that no worker can compute: of other engine versions that have no worker.
 
-        Such a job has not changed for `seconds`.
+        Such a job has not changed for `seconds`, and no worker of its version announced itself within that time.
         """
         now = self._clock()
         since = now - seconds
@@ -298,7 +312,11 @@ class SqliteStore:
         return [job_from_row(row) for row in rows]
 
     def purge(self, now: float, quota: Quota, age_seconds: float) -> Sequence[tuple[StoredJob, JobsError]]:
-        """Remove expired jobs and jobs above the quota, and return the active jobs that must end, with the reason."""
+        """Remove expired jobs and jobs above the quota, and return the active jobs that must end, with the reason.
+
+        `now` is in seconds since 1970. An active job must end after `age_seconds`, or if it is the largest while
+        results exceed the quota.
+        """
         ending: list[tuple[StoredJob, JobsError]] = []
         with self._file.read_connection() as database:
             old = f"SELECT {NAMES} FROM jobs WHERE {ACTIVE} AND created <= ?"
@@ -325,12 +343,15 @@ class SqliteStore:
             return overview.active_jobs(database)
 
     def announced_workers(self) -> Sequence[Worker]:
-        """Return the workers that announced themselves within the last hour."""
+        """Return the workers that announced themselves within about the last hour, most recent first."""
         with self._file.read_connection() as database:
             return overview.announced_workers(database)
 
     def dispatched_chunks(self, name: str) -> Sequence[DispatchedChunk]:
-        """Return the chunks (ranges of points) of a job that were given to workers and have no results yet."""
+        """Return the chunks (ranges of points) of a job that were given to workers and have no results yet.
+
+        They are in the order of their points, and requeued chunks have no worker. Raise JobNotFound for an unknown job.
+        """
         with self._file.read_connection() as database:
             return overview.dispatched_chunks(database, name)
 
@@ -340,7 +361,10 @@ class SqliteStore:
             overview.keep_trace(database, name, traceparent)
 
     def trace_of(self, name: str) -> str | None:
-        """Return the stored traceparent (id of a trace) of the job `name`, or None."""
+        """Return the traceparent (id of a trace) of the job `name`, or None.
+
+        The result is None for an unknown job and for a job without a trace.
+        """
         with self._file.read_connection() as database:
             return overview.trace_of(database, name)
 
@@ -350,7 +374,7 @@ class SqliteStore:
             overview.probe(database)
 
     def remove(self, name: str) -> None:
-        """Remove a job with its results and its idempotency key. Cancel an active job first."""
+        """Remove a job with its results and its idempotency key. Cancel an active job first. Raise JobNotFound."""
         with self._file.write_transaction() as database:
             self._end(database, read_job(database, name), "cancelled")
             remove(database, name)
@@ -368,7 +392,7 @@ class SqliteStore:
             )
 
     def backlog(self) -> Backlog:
-        """Return the number of active jobs, and the time at which the oldest of them was accepted."""
+        """Return the number of active jobs, and when the oldest was accepted (seconds since 1970; None: no job)."""
         with self._file.read_connection() as database:
             return overview.backlog(database)
 
@@ -377,7 +401,8 @@ class SqliteStore:
     ) -> StoredJob:
         """Set columns of the active job `name` by the SQL text `changes`, increase its revision, and return the job.
 
-        `values` fill the placeholders of the text.
+        `values` fill the placeholders of the text. A job that has ended is returned unchanged. Raise JobNotFound for an
+        unknown job.
         """
         database.execute(
             f"UPDATE jobs SET {changes}, updated = ?, revision = revision + 1 WHERE id = ? AND {ACTIVE}",
@@ -386,7 +411,10 @@ class SqliteStore:
         return read_job(database, name)
 
     def _end(self, database: sqlite3.Connection, job: StoredJob, state: str, problem: bytes | None = None) -> StoredJob:
-        """Set the final state of an active job, and delete its request and claims. Return the job."""
+        """Set the final `state` of an active job, delete its request and claims, and return the job.
+
+        `problem` is the JSON problem document of a failed job, else None.
+        """
         if job.state not in ("queued", "running"):
             return job
         freed = "coalesce((SELECT length(body) FROM requests WHERE job = id), 0)"
@@ -415,7 +443,8 @@ def _follow_clock(database: sqlite3.Connection, now: float) -> None:
 def _claim_expiry(database: sqlite3.Connection, claim: ClaimedChunk) -> float | None:
     """Return the time at which a worker's claim on a chunk expires, or None for a stale claim.
 
-    A claim is stale if another worker took the chunk over, or if the job ended or was restarted.
+    A claim is stale if another worker took the chunk over, if the chunk was requeued or saved, or if the job ended or
+    was restarted.
     """
     row = database.execute(
         "SELECT until FROM claims JOIN jobs ON id = job "

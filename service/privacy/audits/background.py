@@ -117,7 +117,8 @@ def audit_against_background(
     Raises
     ------
     OutOfDomain
-        A query is a background gradient, the covariance is singular, or a gradient is implausibly far away.
+        A query is a background gradient, the covariance is singular, or a whitened gradient exceeds the range of
+        `check_range`.
     """
     _check_disjoint(query_gradients, background)
     center = background.mean(axis=0)
@@ -220,8 +221,8 @@ def _log_likelihood_ratio(pooled: _Pooled, offsets: FloatArray, r: FloatArray, a
     `offsets` are the queries minus the pooled mean, shape (q, d), and `r` their correlations with the release, shape
     (q,). c(kappa) is an upper bound of ln E exp(kappa r) over non-members. The value is the log-likelihood ratio of r
     when membership tilts the density of r by exp(kappa r). kappa estimates the shift of the release along the test
-    direction, from quantities that do not depend on r. So E exp <= 1 over non-members, however far kappa is from the
-    truth.
+    direction, from quantities that do not depend on r. It is proportional to `amplitude`. So E exp <= 1 over
+    non-members, however far kappa is from the truth.
     """
     h = offsets @ pooled.axes
     directions = h / pooled.metric

@@ -79,6 +79,8 @@ class ReleaseNoise:
 class StepAudit:
     """Evidence of membership from one released mean gradient, for each of q queries; arrays of shape (q,).
 
+    mu and Sigma are the mean and the covariance of the gradients.
+
     Attributes
     ----------
     dimension : int

@@ -28,7 +28,8 @@ def simulated_scores(
 ) -> tuple[FloatArray, FloatArray]:
     """Simulate the statistics of the GLRT and of the optimal adversary for independent runs.
 
-    The adversary of the generalised likelihood ratio test (GLRT) does not know the direction of the record's answer.
+    The adversary of the generalised likelihood ratio test (GLRT) does not know the direction of the record's answer. y
+    is the sum of N answers, divided by sqrt(N) and the noise, and s the length of the record's answer over the noise.
 
     Parameters
     ----------

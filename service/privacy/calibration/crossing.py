@@ -209,10 +209,11 @@ class Crossing:
         return stalls
 
     def _estimate_crossing(self, low: float, high: float) -> tuple[float, float] | None:
-        """Return (coordinate at which the heights cross 0, its estimated error), or None if the heights do not help.
+        """Return (coordinate at which the heights cross 0, its estimated error), or None.
 
         The crossing lies between the coordinates `low` and `high`. A height is positive where the condition fails and
-        negative where it holds.
+        negative where it holds. The result is None if fewer than two heights are finite, or no interpolation through
+        them crosses 0 between `low` and `high`.
         """
         known = [
             (each.height, self.scale.coordinate(each.at)) for each in self.evaluations if math.isfinite(each.height)

@@ -242,7 +242,7 @@ def law_of_mechanism(kind: str, field: str, fields: Mapping[str, object], *, wor
     Returns
     -------
     Law
-        Sign and theorem.
+        Sign and theorem; an unknown field has the sign None.
     """
     law = MECHANISMS.get((kind, field)) or TRIALS.get((kind, field), UNKNOWN)
     if not worst_case:
@@ -267,15 +267,19 @@ def steps_follow(kind: str, field: str, fields: Mapping[str, object]) -> bool:
 
 
 def law_of_threat_model(kind: str, field: str) -> Law:
-    """Return in which direction privacy moves with the field `field` of a threat model `kind`, and the theorem."""
+    """Return in which direction privacy moves with the field `field` of a threat model `kind`, and the theorem.
+
+    An unknown field has the sign None.
+    """
     return RELAXED.get((kind, field), UNKNOWN)
 
 
 def law_of_question(read: str, field: str, side: str | None) -> Law:
     """Return in which direction an answer moves with the field `field` of its question, and the theorem.
 
-    `read` is the type of the question; for a trade-off it is `power` or `type_two_error`. `side`, for a
-    predictive value, says whether the false positive rate is `at_most` or `at_least` as stated; None otherwise.
+    `read` is the type of the question; for a trade-off it is `power` or `type_two_error`. `side` of a predictive value
+    is "at_most" (largest value over all attacks) or "at_least" (smallest); None otherwise. An unknown field has the
+    sign None.
     """
     found = QUESTIONS.get((read, field))
     return found if found is not None else QUESTIONS.get((f"{read} {side}", field), UNKNOWN)

@@ -45,7 +45,10 @@ class Scale:
 
     @property
     def least_step(self) -> float:
-        """Smallest step of the search in the coordinate (signed logarithm), at most the distance of neighbours."""
+        """Smallest step of the search in the coordinate, at most the distance of neighbours.
+
+        The coordinate of a number is its logarithm times `side`.
+        """
         return 0.3 * self.reach
 
     @property

@@ -110,7 +110,7 @@ def _log_weak(exponents: FloatArray, weights: FloatArray, log_weights: FloatArra
 def _inverse(loss: Callable[[FloatArray], FloatArray], losses: FloatArray, size: float) -> FloatArray:
     """Return the points y at which the increasing function `loss` has the values `losses`; infinite beyond its limits.
 
-    The rounding error of `loss` is proportional to `size`.
+    Points and losses (nats) have one shape. The rounding error of `loss` is proportional to `size`.
     """
     low, high = -1.0, 1.0
     finite = losses[np.isfinite(losses)]

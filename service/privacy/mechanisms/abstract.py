@@ -49,7 +49,10 @@ class AbstractMechanism(ABC):
 
     @abstractmethod
     def elementary_steps(self) -> Steps:
-        """Return the elementary steps with their counts, in order of first appearance. Equal steps are merged."""
+        """Return the elementary steps of the mechanism as pairs (step, count), in order of first appearance.
+
+        Equal steps are merged. An elementary step has its own pair of laws, without and with the record.
+        """
 
     @property
     def inner(self) -> tuple[AbstractMechanism, ...]:
@@ -107,7 +110,7 @@ def _caveats(
 
 
 def _nodes_of(mechanism: AbstractMechanism) -> list[tuple[AbstractMechanism, bool]]:
-    """Return all mechanisms inside `mechanism` and itself, innermost first, each with whether it contains others."""
+    """Return `mechanism` and all mechanisms inside it, innermost first, each with whether it contains others."""
     inner = mechanism.inner
     different = dict.fromkeys(inner) if len(inner) > 1 else inner
     return [*(node for part in different for node in _nodes_of(part)), (mechanism, bool(inner))]
@@ -125,15 +128,16 @@ class StepPart:
 
     @property
     def jump(self) -> tuple[float, float] | None:
-        """Noise over the largest shift of the release, and the probability that the record is sampled.
+        """Ratio of the noise to the largest shift of the release, and the probability that the record is sampled.
 
-        The result is None if the privacy loss has no large increments apart from its bulk.
+        Such a step has a rare large loss, when the record is sampled. The property is None for steps without sampling
+        and without several shifts.
         """
         return None
 
     @property
     def noise_between_shifts(self) -> float:
-        """Noise of the release over the smallest distance of two of its shifts; infinite without two shifts.
+        """Ratio of the noise of the release to the smallest distance of two of its shifts; infinite without two shifts.
 
         Steps with several shifts are sampled Gaussian steps and mixtures.
         """
@@ -162,7 +166,7 @@ class GaussianPart(StepPart):
     Attributes
     ----------
     shift : Enclosure
-        mu.
+        mu, the distance of both means in standard deviations.
     quotient : tuple
         Numerator and denominator of a quotient that is exactly mu.
     """
@@ -352,7 +356,7 @@ class GaussianMixturePart(StepPart):
     @property
     @override
     def jump(self) -> tuple[float, float]:
-        """Noise over the mean of the positive shifts, and the probability of these shifts, with the record.
+        """Ratio of the noise to the mean of the positive shifts, and the probability of these shifts with the record.
 
         The largest shift replaces the mean where this probability is too small to be computed as 1 minus a weight.
         """
@@ -410,7 +414,8 @@ class Attained:
         `step` is the only attack.
     may_come_last : bool
         Whether a single such step beside steps that attain their own pairs attains its pair, too. Its data may then be
-        chosen after all other results, for every threshold of its own.
+        chosen after all other results, for every threshold of its own. Beside exponential steps, which would come last,
+        too, it does not.
     """
 
     step: AbstractStep
@@ -456,14 +461,16 @@ class AbstractStep(AbstractMechanism):
     def part(self) -> Part | None:
         """Return the numbers that engines need to compose the step, or None for a step of another kind.
 
-        Known kinds are Gaussian and Laplace steps, sampled or not, and steps with two losses.
+        The numbers describe the law of the step, such as noise and sampling rate. Known kinds are Gaussian and Laplace
+        steps, sampled or not, and steps with two losses.
         """
         return self.two_point()
 
     def two_point(self) -> TwoPointPart | None:
         """Return the step as a step with two losses, or None for other losses.
 
-        Like the curves, the result holds for the neighbouring relation of the step.
+        A step with two losses has the privacy loss +epsilon or -epsilon, unless it reveals everything. Like the curves,
+        the result holds for the neighbouring relation of the step.
         """
         return None
 
@@ -486,7 +493,10 @@ class AbstractStep(AbstractMechanism):
         return ()
 
     def atomic_law(self) -> AtomicLaw | None:
-        """Return the law of the loss if its values can be listed, without the mass that reveals everything, or None."""
+        """Return the law of the privacy loss if its values can be listed, or None.
+
+        The law leaves out the mass of outcomes that reveal everything.
+        """
         return None
 
     def sampled_under(self, rate: float, neighbours: Neighbours) -> AbstractStep | None:  # noqa: ARG002
@@ -506,11 +516,21 @@ class AbstractStep(AbstractMechanism):
         return None
 
     def added(self, count: int) -> AbstractStep | None:  # noqa: ARG002 - most steps have no such bounds
-        """Return one step whose stated bounds hold for `count` such steps together, or None without such bounds."""
+        """Return one step whose stated bounds (Renyi divergence or zCDP) hold for `count` such steps together, or None.
+
+        None stands for a step that does not state such bounds, and for sums that exceed the largest stated bound.
+        """
+        return None
+
+    def plus(self, other: AbstractStep) -> AbstractStep | None:  # noqa: ARG002 - most steps have no such bounds
+        """Return one step whose stated bounds (Renyi divergence or zCDP) hold for this and another step, or None.
+
+        None stands for a step that does not state such bounds, and for sums that exceed the largest stated bound.
+        """
         return None
 
     def rounded(self, side: int) -> AbstractStep:  # noqa: ARG002 - most parameters are doubles
-        """Return the step with double parameters that is no easier to attack (side -1) or no harder (side 1)."""
+        """Return the step with parameters rounded to doubles, no easier to attack (`side` -1) or no harder (1)."""
         return self
 
     def sides(self) -> tuple[Steps, AbstractStep, str | None] | None:
@@ -530,13 +550,30 @@ class AbstractStep(AbstractMechanism):
         return pair.add is pair.remove
 
     @property
+    def has_listed_losses(self) -> bool:
+        """Whether `atomic_law` lists the losses."""
+        return self.atomic_law() is not None
+
+    @property
+    def law_work(self) -> float:
+        """Approximate microseconds that the law of losses, or the attacks of the lower bound, cost.
+
+        If the laws of a run cost more than `MOST_LAW_WORK`, its engine is chosen when its curves are needed, not in the
+        plan.
+        """
+        return 0.0
+
+    @property
     def is_tabulated(self) -> bool:
-        """Whether `atomic_law` evaluates a table, so that a plan must not ask for the law."""
+        """Whether `atomic_law` evaluates a table, which costs too much to choose an engine with it."""
         return False
 
     @property
     def adaptive_range(self) -> float | None:
-        """Length of the interval of losses if the worst pair depends on earlier results; None for other steps."""
+        """Length in nats of the interval of losses, for a step whose worst pair of laws depends on earlier results.
+
+        The value is None for all other steps.
+        """
         return None
 
     def loss_law(self) -> LossLaw:

@@ -47,7 +47,8 @@ class Premise:
 class MechanismHazard:
     """Known way in which runs like the described one are less private, or less precisely known, than they appear.
 
-    A hazard with `alone` counts only if all parts of a mechanism cause it.
+    `code` is its name in answers, `text` the sentence for readers, and `about` its subject. A hazard with `alone`
+    counts only if all parts of a mechanism cause it.
     """
 
     code: str

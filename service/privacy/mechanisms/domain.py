@@ -93,7 +93,7 @@ def resolved(default: int) -> Any:
 
 
 def sent_fields(kind: type[Any]) -> list[str]:
-    """Return the names of the fields of a mechanism class that requests contain."""
+    """Return the names of the fields of the mechanism class `kind` that requests contain."""
     return [each.name for each in fields(kind) if not each.metadata.get("resolved")]
 
 

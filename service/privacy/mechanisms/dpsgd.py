@@ -170,7 +170,7 @@ class DpSgd(AbstractMechanism):
 
     @property
     def _share(self) -> Fraction | None:
-        """Batch size over the number of all records, if both are known, else None."""
+        """Exact quotient of batch size and number of all records, if both are known, else None."""
         known = self.batch_size is not None and self.dataset_size is not None
         return Fraction(self.batch_size or 1, self.dataset_size or 1) if known else None
 

@@ -65,6 +65,11 @@ class BracketedStep(ResolvedStep):
     above: AbstractStep
     bracket: str | None = None
 
+    @property
+    @override
+    def law_work(self) -> float:
+        return max(step.law_work for step in (self.above, *(step for step, _ in self.below)))
+
     @override
     def curves(self) -> TradeOffPair:
         """Return the trade-off curves of `above` (upper bounds) and of the first step of `below` (lower bounds).
@@ -126,7 +131,7 @@ class GroupOfStated(ResolvedStep):
 
 
 def multiple(epsilon: float, neighbours: Neighbours, kind: str) -> Fraction:
-    """Return the number of records that differ between the `neighbours`, times `epsilon`.
+    """Return `epsilon` (nats) times the number of records that differ between the `neighbours`, exactly.
 
     Raise UnsupportedCombination for a mechanism `kind` if the product exceeds the domain of epsilon.
     """
@@ -146,9 +151,10 @@ def between(below: AbstractStep, above: AbstractStep) -> AbstractStep:
 
 
 def group_delta(epsilon: float, delta: float, records: int) -> float:
-    """Return an upper bound of delta (e^{k eps} - 1)/(e^eps - 1), at most 1.
+    """Return an upper bound of delta' = delta (e^{k eps} - 1)/(e^eps - 1), at most 1.
 
-    Over k = `records` changes of one record an (eps, delta)-DP mechanism is (k eps, delta')-DP with this delta'.
+    Over k = `records` changes of one record an (eps, delta)-DP mechanism is (k eps, delta')-DP. eps = `epsilon` is in
+    nats.
     """
     if delta == 0 or epsilon == 0:
         return min(rounded(Fraction(delta) * records, 1), 1.0)
@@ -161,10 +167,10 @@ def group_delta(epsilon: float, delta: float, records: int) -> float:
 
 
 def attained_noise(epsilon: float, neighbours: Neighbours) -> Laplace | None:
-    """Return Laplace noise that is eps-DP for one record, eps = `epsilon`, as a step between these `neighbours`.
+    """Return Laplace noise that is eps-DP for one record, as a step between these `neighbours`, or None.
 
-    The neighbouring data sets differ in several records. The result is None if the scale is out of the domain of
-    Laplace noise.
+    eps = `epsilon` is in nats. The neighbouring data sets differ in several records. The result is None if the scale is
+    out of the domain of Laplace noise.
     """
     scale = math.inf if epsilon == 0 else rounded(1 / Fraction(epsilon), 1)
     if scale not in NOISE_MULTIPLIER:

@@ -90,7 +90,7 @@ class Mixture(AbstractMechanism):
 
 
 def refuse_mixtures(kind: str, mechanisms: Iterable[AbstractMechanism]) -> None:
-    """Raise UnsupportedCombination if one of the parts of a `kind` is a mixture."""
+    """Raise UnsupportedCombination if one of `mechanisms`, the parts of a mechanism `kind`, is a mixture."""
     for mechanism in mechanisms:
         if isinstance(mechanism, Mixture):
             raise _inside(kind)

@@ -103,7 +103,7 @@ class NoisySgd(AbstractMechanism):
 
     @property
     def _noise_multiplier(self) -> float:
-        """Noise on the sum of a batch over the largest length of a gradient; 0 for unbounded gradients.
+        """Ratio of the noise on the sum of a batch to the largest length of a gradient; 0 for unbounded gradients.
 
         With batch size n, noise tau on the mean and clipping norm C it is n tau/C.
         """

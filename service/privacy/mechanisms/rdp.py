@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import pairwise
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, final, get_args
+from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal, final, get_args
 
 from typing_extensions import override
 
 from service.privacy.errors import OutOfDomain
+from service.privacy.mechanisms.abstract import AbstractStep
 from service.privacy.mechanisms.domain import DIVERGENCE, ORDER, check_fields
 from service.privacy.mechanisms.neighbours import REPLACE, Neighbours
 from service.privacy.mechanisms.stated_divergences import StatedDivergences, root_below
@@ -20,6 +23,8 @@ if TYPE_CHECKING:
     from service.privacy.trade_off.stated_class.renyi import RenyiRegion
 
 Directions = Literal["both", "forward_only"]
+MOST_ORDERS: Final = 1000
+"""Largest number of different orders of a sum of bounds."""
 
 
 @final
@@ -58,7 +63,7 @@ class Rdp(StatedDivergences):
 
     @property
     def _finite(self) -> list[tuple[float, float]]:
-        """Orders with finite bounds, and these bounds."""
+        """Pairs (order, bound in nats) of all orders with a finite bound of the Renyi divergence."""
         return [pair for pair in zip(self.orders, self.epsilons, strict=True) if math.isfinite(pair[1])]
 
     @override
@@ -80,6 +85,11 @@ class Rdp(StatedDivergences):
 
     @property
     @override
+    def stated_orders(self) -> tuple[float, ...]:
+        return self.orders
+
+    @property
+    @override
     def is_forward_only(self) -> bool:
         return self.directions == "forward_only"
 
@@ -94,7 +104,42 @@ class Rdp(StatedDivergences):
 
     @override
     def added(self, count: int) -> Rdp | None:
-        totals = tuple(
-            rounded(Fraction(bound) * count, 1) if math.isfinite(bound) else math.inf for bound in self.epsilons
-        )
-        return replace(self, epsilons=totals) if all(total in DIVERGENCE for total in totals) else None
+        return self._with(self.orders, [count * bound for bound in self.bounds_at(self.orders)])
+
+    @override
+    def plus(self, other: AbstractStep) -> Rdp | None:
+        if not isinstance(other, Rdp) or other.records != self.records:
+            return None
+        orders = tuple(sorted({*self.orders, *other.orders}))
+        if len(orders) > MOST_ORDERS:
+            orders = max(self.orders, other.orders, key=len)
+        totals = [one + another for one, another in zip(self.bounds_at(orders), other.bounds_at(orders), strict=True)]
+        known = self._with(orders, totals)
+        return known if known is None or not other.is_forward_only else replace(known, directions=other.directions)
+
+    def bounds_at(self, orders: Sequence[float]) -> list[Fraction | float]:
+        """Return bounds of the Renyi divergences D_a at any orders a.
+
+        Parameters
+        ----------
+        orders : sequence of float
+            Orders a >= 1.
+
+        Returns
+        -------
+        list of Fraction or float
+            Bounds in nats: that of the next stated order, because D_a rises with a. Infinite where no bound is stated.
+        """
+        stated, bounds = zip(*self._finite, strict=True)
+        exact = [*map(Fraction, bounds), math.inf]
+        return [exact[bisect_left(stated, order)] for order in orders]
+
+    def _with(self, orders: tuple[float, ...], bounds: Sequence[Fraction | float]) -> Rdp | None:
+        """Return the step with other orders and bounds (nats, rounded up), or None.
+
+        The result is None if a bound exceeds the largest that a request may state, or if none is finite.
+        """
+        totals = tuple(rounded(bound, 1) if isinstance(bound, Fraction) else math.inf for bound in bounds)
+        if math.isinf(totals[0]) or any(total not in DIVERGENCE for total in totals):
+            return None
+        return replace(self, orders=orders, epsilons=totals)

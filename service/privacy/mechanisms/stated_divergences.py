@@ -45,6 +45,8 @@ IMPLIED_DELTA: Final = 1e-12
 """delta of the guarantee (eps, delta) that stands for a class without a polygon in compositions."""
 WIDER: Final = (1e-30, 1e-25, 1e-20, 1e-15, 1e-12, 1e-9)
 """Bounds in nats. A class without a polygon is widened until each of its bounds is at least one of these numbers."""
+WORK_OF_A_GUARANTEE: Final = 30_000.0
+"""Microseconds of the guarantee (eps, delta) of a class."""
 MOST_RECORDS: Final = 1024
 """Largest number of records of a chain, whose members are evaluated one by one."""
 
@@ -65,6 +67,12 @@ class StatedDivergences(AbstractStep):
     type_hazards = (STATED_DIVERGENCES_ALONE,)
     records: int = resolved(1)
 
+    @property
+    @override
+    def law_work(self) -> float:
+        # Composed classes of one direction need a guarantee (eps, delta) of their curve.
+        return WORK_OF_A_GUARANTEE if self.is_forward_only else 0.0
+
     @abstractmethod
     def region(self) -> AbstractRegion | None:
         """Return the pairs of two-outcome laws with these bounds, or None if some bound is 0."""
@@ -79,17 +87,30 @@ class StatedDivergences(AbstractStep):
     def is_forward_only(self) -> bool:
         """Whether only the divergences of the law with the record from the law without the record have bounds."""
 
+    @property
+    def stated_orders(self) -> tuple[float, ...]:
+        """Orders of the divergences with stated bounds; empty for bounds of all orders."""
+        return ()
+
     @abstractmethod
     def widened(self, bound: float) -> StatedDivergences:
-        """Return a class that contains this class, whose bounds (rho, or those of all orders) are at least `bound`."""
+        """Return a class that contains this class, with bounds (rho, or all orders, nats) of at least `bound`."""
 
     @abstractmethod
     @override
     def added(self, count: int) -> AbstractStep | None:
-        """Return one step with the bounds of `count` such steps together, or None beyond the domain.
+        """Return one step with the bounds of `count` such steps together; None above the largest bound of a request.
 
         Renyi divergences of the same order add up, also if later mechanisms depend on earlier results (Bun, Steinke
         2016, Lemma 7; Mironov 2017, Proposition 1).
+        """
+
+    @abstractmethod
+    @override
+    def plus(self, other: AbstractStep) -> AbstractStep | None:
+        """Return one step with the bounds of this and another step together, or None.
+
+        None stands for a step without such bounds, and for sums above the largest bound of a request.
         """
 
     @override
@@ -102,11 +123,11 @@ class StatedDivergences(AbstractStep):
 
     @abstractmethod
     def resolved_for(self, neighbours: Neighbours) -> AbstractStep:
-        """Return the step for these neighbours."""
+        """Return the step whose stated bounds hold between these neighbouring data sets."""
 
     @override
     def rounded(self, side: int) -> AbstractStep:
-        """Return a pair of laws with finitely many losses that dominates the class (side 1)."""
+        """Return a dominating pair of laws with finitely many losses for `side` 1, and the class itself for -1."""
         return self if side < 0 else _dominating(self)
 
     @override
@@ -121,7 +142,10 @@ class StatedDivergences(AbstractStep):
         return Attained(Gdp(mu=0.0), BRACKET, choices=self._attacks) if self.region() is not None else None
 
     def _attacks(self, count: int) -> tuple[Steps, ...]:
-        """Return runs of `count` equal members that compose exactly: randomised responses, and Gaussian noise."""
+        """Return runs of `count` equal members of the class that compose exactly.
+
+        One run has randomised responses, and one has Gaussian noise. The runs are lower bounds of the worst case.
+        """
         mu = min(self.gaussian_mu * self.records * (1 - 2.0**-50), MU.high)
         runs: list[Steps] = [((PureDp(epsilon=_response(self)), count),)]
         if mu > 0:
@@ -145,27 +169,39 @@ class DominatingPolygon(ResolvedStep):
 
     @override
     def curves(self) -> TradeOffPair:
-        known = _polygon_curve(self.step)
+        """Return the curves of the polygon, which is computed on first use.
+
+        Doubles cannot separate the lines of a class with tiny bounds. Then a class with larger bounds (`WIDER`) gives
+        the polygon. If none of these has a polygon, the curves are those of an (eps, delta)-DP guarantee of the class.
+        """
+        wider = (self.step.widened(bound) for bound in WIDER)
+        known = next(filter(None, map(_polygon_curve, (self.step, *wider))), None)
         if known is None:
-            return self.step.curves()
+            return _implied(self.step).curves()
         polygon, revealed = known
         add = WithSingularMass(polygon, SingularMass.of([(revealed, 1)]))
         source = "Zhu, Dong, Wang 2022, Theorem 10 (composition of dominating pairs)"
         return TradeOffPair(add, add.reversed(), source=source)
 
 
-@lru_cache(maxsize=64)
 def _dominating(step: StatedDivergences) -> AbstractStep:
     """Return a step that is at least as easy to attack as every member of a class.
 
-    Doubles do not tell the lines of a very small class apart. The polygon of a larger class serves then. Where no
-    polygon is known, the pair of (eps, delta)-DP for one delta serves, which the class implies.
+    Bounds in one direction give an (eps, delta)-DP step, which needs the curve of the class. Bounds in both directions
+    give a polygon, which is computed later.
     """
     if step.region() is None:
         return step
-    for wider in dict.fromkeys((step, *(step.widened(bound) for bound in WIDER))):
-        if _polygon_curve(wider) is not None:
-            return DominatingPolygon(step=wider)
+    return _implied(step) if step.is_forward_only else DominatingPolygon(step=step)
+
+
+@lru_cache(maxsize=64)
+def _implied(step: StatedDivergences) -> ApproximateDp:
+    """Return a guarantee of (eps, delta)-DP that every member of a class has.
+
+    delta is the largest probability that a member reveals the record, plus `IMPLIED_DELTA`. If the eps exceeds the
+    domain, the guarantee is delta = 1.
+    """
     curve = class_curve(step)
     delta = min(max(curve.singular_power.upper, curve.reversed().singular_power.upper) + IMPLIED_DELTA, 1.0)
     epsilon = max(each.epsilon(delta).upper for each in (curve, curve.reversed()))
@@ -195,7 +231,10 @@ def class_curve(step: StatedDivergences) -> AbstractTradeOff:
 
 @lru_cache(maxsize=64)
 def _response(step: StatedDivergences) -> float:
-    """Return the epsilon of the randomised response on the boundary, rounded down: ln((1 - q)/q) with p + q = 1."""
+    """Return the largest epsilon (nats, rounded down) of a binary randomised response in the class.
+
+    The response has the rate q and the power p = 1 - q on the boundary of the class, so that epsilon = ln((1 - q)/q).
+    """
     from flint import arb, ctx
 
     from service.privacy.numerics.balls import doubles

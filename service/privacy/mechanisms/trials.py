@@ -37,13 +37,13 @@ class AbstractTrials(ABC):
 
     @abstractmethod
     def counts(self) -> TrialCounts:
-        """Return the law as a generating function."""
+        """Return the law of the number of trials, with its generating function and derivatives."""
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FixedTrials(AbstractTrials):
-    """A number of trials that is known before the data are seen."""
+    """A fixed number of trials (runs of a mechanism, of which the best output is released), known before the data."""
 
     type: ClassVar[str] = "fixed"
     count: Annotated[int, TRIALS]
@@ -76,7 +76,11 @@ class AtLeastOneTrial(AbstractTrials):
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NegativeBinomialTrials(AtLeastOneTrial):
-    """A negative binomial number of trials, at least 1, with a given mean. Shapes 1 and 0: geometric, logarithmic."""
+    """A negative binomial number of trials, truncated to at least 1, with a given mean.
+
+    A trial is a run of a mechanism, and the best output of all trials is released. Shape 1 is the geometric law, and
+    shape 0 the logarithmic law.
+    """
 
     type: ClassVar[str] = "truncated_negative_binomial"
     mean: Annotated[float, FEWEST_TRIALS]
@@ -105,7 +109,10 @@ class GeometricTrials(AtLeastOneTrial):
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoissonTrials(AbstractTrials):
-    """A Poisson number of trials. Without a trial nothing is released."""
+    """A Poisson number of trials (runs of a mechanism, of which the best output is released).
+
+    Nothing is released without a trial.
+    """
 
     type: ClassVar[str] = "poisson"
     mean: Annotated[float, MEAN_TRIALS]
@@ -120,7 +127,10 @@ class PoissonTrials(AbstractTrials):
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BinomialTrials(AbstractTrials):
-    """Each of `count` trials is run with `probability`. Without a trial nothing is released."""
+    """A binomial number of trials: each of `count` possible trials is run with `probability`.
+
+    The best output of the trials is released, and nothing if no trial is run.
+    """
 
     type: ClassVar[str] = "binomial"
     count: Annotated[int, TRIALS]

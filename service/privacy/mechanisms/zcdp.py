@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, final
 
 from typing_extensions import override
 
+from service.privacy.mechanisms.abstract import AbstractStep
 from service.privacy.mechanisms.domain import RHO
 from service.privacy.mechanisms.neighbours import Neighbours
 from service.privacy.mechanisms.stated_divergences import StatedDivergences, root_below
@@ -55,5 +56,15 @@ class Zcdp(StatedDivergences):
 
     @override
     def added(self, count: int) -> Zcdp | None:
-        total = rounded(Fraction(self.rho) * count, 1)
-        return replace(self, rho=total) if total in RHO else None
+        return self._with(Fraction(self.rho) * count)
+
+    @override
+    def plus(self, other: AbstractStep) -> Zcdp | None:
+        if not isinstance(other, Zcdp) or other.records != self.records:
+            return None
+        return self._with(Fraction(self.rho) + Fraction(other.rho))
+
+    def _with(self, total: Fraction) -> Zcdp | None:
+        """Return the step with rho = `total`, rounded up; None if rho exceeds the largest that a request may state."""
+        rho = rounded(total, 1)
+        return replace(self, rho=rho) if rho in RHO else None

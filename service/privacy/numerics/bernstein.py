@@ -64,7 +64,7 @@ def right_parts(pieces: FloatArray, start: FloatArray) -> FloatArray:
 
 
 def series_length(x: float) -> int:
-    """Return how many terms of the power series of e^x are needed for x >= 0.
+    """Return the number of terms of the power series of e^x that are needed at `x` >= 0.
 
     The omitted terms add up to less than 2^-58 of the first two terms.
     """

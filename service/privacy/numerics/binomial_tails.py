@@ -67,7 +67,7 @@ class TailTable:
     beyond_error: FloatArray
 
     def covers(self, first: int, last: int) -> bool:
-        """Return whether this table has rows for all numbers of successes from `first` to `last`."""
+        """Return whether this table has rows for all numbers k of successes from `first` to `last`."""
         return self.first <= first and last < self.first + len(self.log_mass)
 
 
@@ -105,7 +105,7 @@ class BinomialTails:
 
     @cached_property
     def _odds(self) -> float:
-        """Odds of a success, e^s, within one rounding; 0 or infinite outside the range of doubles."""
+        """Odds e^s of a success, for log-odds s, within one rounding; 0 or infinite outside the range of doubles."""
         if abs(self.log_odds) > 709:
             return math.inf if self.log_odds > 0 else math.exp(self.log_odds)
         with ctx.workprec(ANCHOR_BITS):
@@ -149,7 +149,10 @@ class BinomialTails:
         return made
 
     def at(self, successes: IndexArray) -> TailRows:
-        """Return masses and upper tails at each of `successes`. Counts that are close together share a table."""
+        """Return masses and upper tails at each of `successes`, from tables that neighbouring counts share.
+
+        Counts share a table if they differ by at most 64 plus nine standard deviations.
+        """
         places, inverse = np.unique(successes, return_inverse=True)
         rows = np.empty((5, len(places)))
         gaps = np.flatnonzero(np.diff(places) > 64 + 9 * self.deviation) + 1
@@ -188,7 +191,7 @@ class BinomialTails:
         Returns
         -------
         float
-            About -n KL(k/n, p), the logarithm of the bound of P(K >= k).
+            About -n KL(k/n, p), ln of the bound of P(K >= k) for n trials of success probability p.
         """
         rate = successes / self.trials
         hit = rate * (math.log(rate) + _softplus(-self.log_odds)) if rate > 0 else 0.0

@@ -86,9 +86,10 @@ class FallingSearch:
         self._stalls = np.zeros(count, dtype=np.intp)
 
     def run(self, evaluate: Evaluate) -> None:
-        """Evaluate functions in rounds until all intervals with roots are narrow or no longer shrink.
+        """Evaluate functions in rounds until the intervals around all roots are at rounding width or stop shrinking.
 
-        A round calls `evaluate` at new points. The search also ends when the allowed work is spent.
+        A round calls `evaluate` at new points. The search also ends after MOST_ROUNDS rounds, and when the allowed work
+        is spent.
         """
         active = np.arange(len(self.left))
         for _ in range(MOST_ROUNDS):

@@ -43,7 +43,7 @@ class LatticeMasses:
     relative: float
 
     def plus(self, other: LatticeMasses) -> LatticeMasses:
-        """Return the law of the sum of two independent integers with these laws."""
+        """Return the law of the sum of two independent integers, one with this law and one with the law `other`."""
         terms = min(len(self.masses), len(other.masses)) + 4
         return LatticeMasses(
             self.first + other.first,
@@ -63,7 +63,7 @@ class LatticeMasses:
     def sum_of(self, count: int, mass: float) -> LatticeMasses:
         """Return the law of the sum of `count` >= 1 independent integers with this law.
 
-        Each intermediate sum loses outermost integers of about its share of the total mass `mass`.
+        A sum of n terms is truncated at outermost integers whose mass on either side is about n/`count` times `mass`.
         """
         return folded(
             self.trimmed(mass / count),

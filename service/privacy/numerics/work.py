@@ -53,7 +53,7 @@ class Work:
     Attributes
     ----------
     done : float
-        Work so far, in microseconds, roughly.
+        Work so far, in microseconds of CPU time, roughly.
     end : float
         Value of `done` at which the allowed work is spent.
     kept : dict
@@ -70,7 +70,7 @@ class Work:
 
     @property
     def left(self) -> float:
-        """Remaining work in microseconds."""
+        """Remaining work in microseconds of CPU time, roughly; infinite without a limit."""
         return max(self.end - self.done, 0.0)
 
 

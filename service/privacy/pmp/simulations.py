@@ -50,9 +50,9 @@ class DataLaw:
     clip_radius : float
         Norm C to which points are clipped.
     outliers : int
-        Number of outliers.
+        Number of points that are scaled by `outlier_factor` into outliers.
     outlier_factor : float
-        Factor of the outliers.
+        Factor by which outliers are scaled.
     """
 
     data_size: int
@@ -98,7 +98,7 @@ class Budget:
     of : str
         Whether the quantity is the epsilon of the mechanism, or its epsilon on the population alone.
     reading : str
-        By which of two definitions the epsilon on the population is computed.
+        How the epsilon on the population is computed: from the "sensitivity" on the population, or "exact".
     """
 
     epsilon: float
@@ -136,8 +136,9 @@ def exponential_trial(
 ) -> Trial | None:
     """Simulate points for the exponential mechanism, and return their privacy numbers.
 
-    `law` draws the points, `objects` is the number of outputs. The result is deterministic for a seed and a trial
-    number. Returns None if no epsilon up to 1e6 meets the budget.
+    `law` draws the points, `objects` is the number of outputs, and `sensitivity` says how the sensitivity is computed.
+    `budget` is the quantity that is equal in all trials. The result is deterministic for a seed and a trial number.
+    Returns None if no epsilon up to 1e6 meets the budget.
     """
     generator = np.random.default_rng([seed, trial])
     vectors = generator.standard_normal((objects, law.dimension))
@@ -188,7 +189,7 @@ def gaussian_trial(law: DataLaw, budget: Budget, delta: float, seed: int, trial:
 
 
 def _mechanism_epsilon(budget: Budget, share: float, exact_epsilon: Callable[[float], float]) -> float | None:
-    """Return the epsilon of the exponential mechanism that meets `budget`, or None if no epsilon does.
+    """Return the epsilon (nats) of the exponential mechanism that meets `budget`, or None if no epsilon does.
 
     `share` is the sensitivity on the population over the sensitivity of the mechanism. `exact_epsilon` maps the epsilon
     of the mechanism to the exact epsilon on the population.

@@ -39,7 +39,7 @@ class Odds(NamedTuple):
         return Odds(prior, 1 - prior)
 
     def reversed(self) -> Odds:
-        """Return the odds of the opposite event, 1 - p to p."""
+        """Return the odds of the opposite event, 1 - p to p, for the probability p of the event."""
         return Odds(self.against, self.favourable)
 
     def log(self) -> float:
@@ -48,7 +48,7 @@ class Odds(NamedTuple):
         Returns
         -------
         float
-            ln(p/(1 - p)), within 4 u (1 + |value|), u = 2^-53.
+            ln(p/(1 - p)) for the probability p, within 4 u (1 + |value|), u = 2^-53.
         """
         if 0.3 < self.favourable < 0.7:
             return math.log(self.favourable / self.against)
@@ -208,9 +208,9 @@ def _from_odds(odds: float, side: int) -> _End:
 
 
 def _from_log_odds(odds: float, side: int) -> _End:
-    """Return the probability with the log odds `odds` and its logarithm, rounded down (`side` -1) or up (1).
+    """Return the probability 1/(1 + e^-`odds`) with its logarithm, rounded down (`side` -1) or up (1).
 
-    Infinite odds are exact.
+    `odds` are log odds in nats. Infinite ones are exact.
     """
     if math.isinf(odds):
         return _End(1.0, 0.0) if odds > 0 else _End(0.0, -math.inf)

@@ -37,7 +37,10 @@ PROVED_FROM = 1e-12
 
 @dataclass(frozen=True, slots=True)
 class GdpReading(Reading):
-    """Answer with mu over the requested range (`value`) and over the whole curve (`global_mu`)."""
+    """Answer with mu over the requested range (`value`) and over the whole curve (`global_mu`).
+
+    The *mu* of Gaussian DP is the supremum of Phi^-1(power) - Phi^-1(false positive rate) over the points of the curve.
+    """
 
     global_mu: Enclosure = field(kw_only=True)
 
@@ -208,7 +211,7 @@ def _global(curve: AbstractTradeOff) -> Enclosure:
 
 
 def _cap_alone(curve: AbstractTradeOff) -> float | None:
-    """Return an upper bound of mu over the whole curve if a search cannot improve the bound, otherwise None.
+    """Return an upper bound of mu over the whole curve if no search can lower it; None if a search may.
 
     mu is that of the largest Gaussian curve below the curve. A search is useless if the likelihood ratios e^L are
     unbounded, or so large that a slope e^L reaches from the smallest double to 1.
@@ -219,7 +222,10 @@ def _cap_alone(curve: AbstractTradeOff) -> float | None:
 
 
 def _cap(curve: AbstractTradeOff) -> float:
-    """Return an upper bound of mu from the curve of eps-DP: every curve with log ratios |L| <= eps lies above it."""
+    """Return an upper bound of mu of a curve whose log-likelihood ratios L are bounded.
+
+    mu is that of Gaussian DP. If |L| <= eps, the curve lies above that of eps-DP, whose mu has a closed form.
+    """
     return min(ApproximateDpTradeOff(_strongest(curve), 0.0).global_gdp_mu.upper, curve.global_gdp_mu_limit)
 
 
@@ -273,7 +279,7 @@ def over_range(curve: AbstractTradeOff, rate_min: float, error_min: float, limit
     Returns
     -------
     Enclosure
-        mu over the range; 0 for a range that is surely empty.
+        mu over the range; 0 for a range that is proved to be empty.
     """
     cut_short = min(rate_min, error_min) < SMALLEST_RATE
     limit = limit if cut_short else min(limit, _corner(rate_min, error_min))

@@ -61,14 +61,17 @@ class _Read:
 class CellSearch:
     """Branch and bound for the largest mu of Gaussian DP over cells of false positive rates.
 
+    mu = Phi^-1(power) - Phi^-1(rate) is a function of the points of a curve, and the search encloses its supremum over
+    parts of the curve. A cell is an interval of false positive rates.
+
     Attributes
     ----------
     limit : float
-        A known upper bound of mu.
+        A known upper bound of mu, at which the search may stop.
     best : float
-        The largest mu that a point proves.
+        Lower bound of the answer: the largest proved mu of an evaluated point of the curve.
     settled : float
-        The largest upper bound of the cells that are not split further.
+        Upper bound of mu over all cells that are not split further.
     """
 
     def __init__(self, limit: float) -> None:

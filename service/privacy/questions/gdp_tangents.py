@@ -139,7 +139,7 @@ class _Search:
         return half > 0 and (half < strongest or self.sides[0].curve.searches_points)
 
     def _start(self) -> None:
-        """Insert the tangent of slope 1, which the curve and its inverse share, and a few further tangents."""
+        """Insert the first tangents: that of slope 1, which the curve and its inverse share, and a few others."""
         first, second = self.sides
         if self.rough:
             first.insert(np.append(0.0, self._first_slopes(first)), rough=True)
@@ -150,7 +150,7 @@ class _Search:
         second.insert(self._first_slopes(second), rough=self.rough)
 
     def _first_slopes(self, side: TangentSet) -> FloatArray:
-        """Return log slopes of the first tangents on one side: those of the Gaussian curve over the range.
+        """Return log slopes (nats) of the first tangents on one side: those of the Gaussian curve over the range.
 
         The Gaussian curve has the mu at the ends of the range. The slopes are denser near the end of the range, where
         mu is mostly largest.
@@ -211,7 +211,7 @@ class _Search:
         """Insert several tangents of the rough profile at each corner in `above`; return False if none was inserted.
 
         A corner is a point where two neighbouring tangents meet. The rough profile is fast and has wide bounds. No
-        tangent is inserted if all neighbouring slopes are too close.
+        tangent is inserted where the slopes of both neighbours differ by less than a smallest gap.
         """
         new: dict[int, list[tuple[float, float]]] = {}
         for corner in above[: MOST_ROUGH // PIECES]:
@@ -228,7 +228,8 @@ class _Search:
         """Insert precise tangents at the corners in `above` with the largest mu; return False if none was inserted.
 
         A corner is a point where two neighbouring tangents meet, and mu there is Phi^-1(power) - Phi^-1(rate). Rough
-        tangents of a corner are evaluated precisely instead. No tangent is inserted if the neighbours are too close.
+        tangents of a corner are evaluated precisely instead. No tangent is inserted where the slopes of both neighbours
+        differ by less than a smallest gap.
         """
         new: dict[int, list[float]] = {}
         narrow = all(side.width <= NARROW for side in self.sides)

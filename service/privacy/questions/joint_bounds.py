@@ -133,7 +133,7 @@ class JointBounds:
         return lower, min(known[1], self._least_eps(log_delta - slack, _smallest(at_high[high <= log_delta - slack])))
 
     def _least_eps(self, log_delta: float, high: float) -> float:
-        """Return the smallest eps <= `high` at which chords of recorded points bound the profile by e^`log_delta`.
+        """Return the smallest eps <= `high` (nats) at which chords of recorded points bound delta by e^`log_delta`.
 
         The bound holds at `high` itself. A chord from (x', delta') to (x'', delta''), with x = e^eps, falls to delta
         where (x'' - x)/(x'' - x') = (delta - delta'')/(delta' - delta'').
@@ -223,7 +223,7 @@ def _arrays(points: list[Logs]) -> Points:
 def _pairs(lefts: Points, rights: Points) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
     """Return all pairs of a point in `lefts` and a point in `rights`, as four arrays.
 
-    The arrays are the position and the bound of the left point, and of the right point.
+    The arrays are the position (epsilon or rate) and the bound of the left point, and those of the right point.
     """
     count, times = len(lefts[0]), len(rights[0])
     at = np.arange(count * times)

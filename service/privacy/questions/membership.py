@@ -243,8 +243,8 @@ def _rest_above(prior: float) -> float:
 def unbounded(log_ratio: Enclosure, value: str, question: str) -> tuple[str, ...]:
     """Return a note if the likelihood ratio is infinite; the answer is then equal for all such mechanisms.
 
-    `log_ratio` encloses its logarithm. `value` is the answer in words, and `question` its name. The result is empty for
-    a finite ratio.
+    The note says so. `log_ratio` encloses its logarithm. `value` is the answer in words, and `question` its name. The
+    result is empty for a finite ratio.
     """
     surely = log_ratio.lower == math.inf or log_ratio.upper == -math.inf
     return (UNBOUNDED.format(value=value, question=question),) if surely else ()

@@ -251,7 +251,8 @@ def _root(confidence: float, deletions: int) -> tuple[Enclosure, Enclosure]:
 def _reached_without_release(prior: float, confidence: float, deletions: int) -> bool:
     """Return whether exact arithmetic proves (1 - `prior`)^m >= `confidence` for m = `deletions`.
 
-    The prior alone then keeps the promise. The result is False for too many deletions.
+    Without any release, the m records were then all not used with at least that probability. The result is False for
+    more than LARGEST_EXACT_POWER deletions, for which it is not computed.
     """
     return deletions <= LARGEST_EXACT_POWER and (1 - Fraction(prior)) ** deletions >= Fraction(confidence)
 

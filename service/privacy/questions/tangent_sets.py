@@ -34,6 +34,8 @@ class TangentSet:
         Upper bound of the slopes in the range.
     precise : array of bool
         Whether `delta` comes from the precise profile at each slope.
+    width : float
+        Largest relative width of the last evaluation of the profile.
     """
 
     curve: AbstractTradeOff
@@ -105,8 +107,9 @@ class TangentSet:
 class TangentCorner:
     """Corner where two tangents of a power curve meet.
 
-    It has an upper bound of mu = Phi^-1(power) - Phi^-1(rate) at the corner, and the log slope of the Gaussian curve
-    with this mu.
+    `mu` is an upper bound of Phi^-1(power) - Phi^-1(rate) at the corner, and `slope` the log slope of the Gaussian
+    curve with this mu. `rate` is the rate of the corner, `side` the set of tangents, and `flatter` the index of the
+    first of both. `at_end` is whether the corner lies at an end of the range of rates.
     """
 
     mu: float

@@ -108,7 +108,7 @@ def witness_at(curve: AbstractTradeOff, rate: float, allowed: float) -> Witness 
     Returns
     -------
     Witness or None
-        None unless the power surely exceeds `allowed`.
+        None unless the power is proved to exceed `allowed`.
     """
     power = curve.power_at(rate)
     return Witness(rate, power, allowed) if power.lower > allowed else None
@@ -127,7 +127,7 @@ def witness_at_common_rates(curve: AbstractTradeOff, line: SupportingLine) -> Wi
     Returns
     -------
     Witness or None
-        None if the power is not surely above the line at any rate of `RATES`.
+        None if the power is not proved to be above the line at any rate of `RATES`, and for an infinite slope.
     """
     if not math.isfinite(line.log_slope):
         return None
@@ -140,7 +140,7 @@ def witness_at_common_rates(curve: AbstractTradeOff, line: SupportingLine) -> Wi
 
 
 def witness_above_line(curve: AbstractTradeOff, line: SupportingLine) -> Witness | None:
-    """Return a rate at which the power is surely above a line.
+    """Return a rate at which the power is proved to be above a line.
 
     Parameters
     ----------
@@ -152,7 +152,7 @@ def witness_above_line(curve: AbstractTradeOff, line: SupportingLine) -> Witness
     Returns
     -------
     Witness or None
-        None if no rate shows it in doubles.
+        None if no tried rate proves it, and for an infinite slope. Another rate may exist nevertheless.
     """
     if not math.isfinite(line.log_slope):
         return None
@@ -182,7 +182,7 @@ def _touching(curve: AbstractTradeOff, log_slope: float, half: float) -> float:
 
 
 def witness_above_gaussian(curve: AbstractTradeOff, mu: float, rate_min: float, error_min: float) -> Witness | None:
-    """Return a rate at which the power is surely above that of mu-GDP, N(0, 1) against N(mu, 1), or None.
+    """Return a rate at which the power provably exceeds that of mu-GDP, N(0, 1) against N(mu, 1), or None.
 
     Parameters
     ----------

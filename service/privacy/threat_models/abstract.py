@@ -27,7 +27,7 @@ class AbstractThreatModel(ABC):
     def plan(
         self, mechanism: AbstractMechanism, method: str = "auto", options: EngineOptions = DEFAULT_OPTIONS
     ) -> Plan:
-        """Return the plan (engine, grid and cost) for the trade-off curves of a mechanism against this attacker.
+        """Return the plan (engine, curves and cost) for the trade-off curves of a mechanism against this attacker.
 
         The curves enclose the worst case over everything that mechanism and premises leave open (`trade_off/pair.py`).
         No allocation is proportional to step counts.
@@ -58,14 +58,17 @@ class AbstractThreatModel(ABC):
     ) -> TradeOffPair:
         """Return the trade-off curves of a mechanism against this attacker, in both directions.
 
-        The arguments are those of the method `plan`.
+        `method` is the name of an engine or auto, and `options` are those of the engines.
         """
         return self.plan(mechanism, method, options).curves
 
     def plans(
         self, mechanism: AbstractMechanism, methods: Sequence[str], options: EngineOptions = DEFAULT_OPTIONS
     ) -> dict[str, Plan]:
-        """Return the plans (engine, grid and cost) of the methods that cover the mechanism, by method, in order."""
+        """Return the plan (engine, curves and cost) of each of `methods` that covers the mechanism, by method.
+
+        The `options` are those of the engines.
+        """
         found: dict[str, Plan] = {}
         for method in methods:
             try:

@@ -28,6 +28,9 @@ PACKAGE: Final = __name__.rpartition(".")[0]
 
 @cache
 def threat_model_class(name: str) -> type[AbstractThreatModel]:
-    """Return the class of the threat model with this name in requests."""
+    """Return the class of the threat model with this name in requests.
+
+    Raise KeyError for an unknown name.
+    """
     found: type[AbstractThreatModel] = resolve_name(f"{PACKAGE}.{THREAT_MODELS[name]}")
     return found

@@ -32,7 +32,10 @@ CROSSING: Final = 5.0
 
 
 def glrt(steps: GlrtSteps, method: str) -> CostModel:
-    """Return the cost of curves of the generalised likelihood ratio test of `steps` by the composition `method`."""
+    """Return the cost of the curves of the generalised likelihood ratio test by the composition `method`.
+
+    The test is one of `steps`, and costs are in microseconds of CPU time.
+    """
     if method == "discretised":
         return GLRT_COMPOSED.scaled(1 + SHARE_OF_A_PART * (len(steps) - 1))
     if method == "clt":
@@ -43,27 +46,34 @@ def glrt(steps: GlrtSteps, method: str) -> CostModel:
 def membership_contour(step_mu: float, rate: float, steps: int) -> CostModel:
     """Return the cost of the curves of a membership adversary by contour inversion.
 
-    The run has `steps` steps with the parameter `step_mu` and the sampling rate `rate`. Lattices are included if they
-    are computed where contours are inaccurate.
+    Costs are in microseconds of CPU time. The run has `steps` steps with the parameter `step_mu` and the sampling rate
+    `rate`. The cost includes that of lattices unless `step_mu` is small, the steps are many and enough of them use the
+    record: contours are accurate for such runs.
     """
     short = step_mu <= SHORT_MU and steps >= SHORT_STEPS and steps * rate >= SHORT_RECORDS
     return MEMBERSHIP_CONTOUR if short else MEMBERSHIP_LATTICES
 
 
 def membership_lattices(tolerance: float) -> CostModel:
-    """Return the cost of composition on lattices of privacy losses that are as fine as the tolerance requires."""
+    """Return the cost of composition on lattices of privacy losses for results of the relative width `tolerance`.
+
+    Costs are in microseconds of CPU time.
+    """
     return MEMBERSHIP_LATTICES.scaled(COARSER) if tolerance >= LOOSE else MEMBERSHIP_LATTICES
 
 
 def of_gaussian_steps(run: CostModel) -> CostModel:
     """Return the cost of a run of sampled Gaussian steps, and of the search for the mu of a step.
 
-    `run` is the cost of the run alone.
+    `run` is the cost of the run alone. Costs are in microseconds of CPU time.
     """
     return replace(run, build=run.build + GAUSSIAN.build)
 
 
 def larger_of(own: CostModel, worst: CostModel) -> CostModel:
-    """Return the cost of the larger one of two curves with the costs `own` and `worst`."""
+    """Return the cost of the larger one of two curves with the costs `own` and `worst`.
+
+    Costs are in microseconds of CPU time.
+    """
     both = summed([own, worst])
     return replace(both, evaluate=CROSSING * both.evaluate, per_point=CROSSING * both.per_point)

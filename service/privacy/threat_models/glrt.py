@@ -166,7 +166,10 @@ class Glrt(RelaxedThreatModel):
 
 
 def _composed(steps: GlrtSteps, method: str, options: EngineOptions) -> Plan:
-    """Return the plan of the engine that composes the trade-off curves of steps with independent directions."""
+    """Return the plan (engine, curves and cost) of lattices, for GLRT steps whose directions are independent.
+
+    Raises UnsupportedCombination for any `method` but auto and discretised.
+    """
     if method not in ("auto", "discretised"):
         raise no_engine(f"{method} for several steps with fresh_each_step", ("auto", "discretised"))
     options = options.no_finer_than(GLRT_STEPS)

@@ -120,7 +120,10 @@ def _gain(degrees: float, noncentrality: Enclosure, t: FloatArray) -> tuple[Floa
 
 
 def limit_curves(dimension: int, noncentrality: Enclosure) -> TradeOffPair:
-    """Return approximate trade-off curves of the generalised likelihood ratio test in the limit of many dimensions."""
+    """Return approximate trade-off curves of the generalised likelihood ratio test in the limit of many dimensions.
+
+    The record gives the statistic, with `dimension` degrees of freedom, the `noncentrality`.
+    """
     from service.privacy.trade_off.chi_square.unequal_normals import UnequalNormalsTradeOff
 
     add = UnequalNormalsTradeOff(dimension, noncentrality.upper)

@@ -158,7 +158,7 @@ class Membership(RelaxedThreatModel):
         return run.mechanism.shows_batches and (self.composition == "exact" or not run.is_sampled)
 
     def _relaxed(self, run: MembershipRun, options: EngineOptions, method: str) -> Plan:
-        """Return a plan for the curves of this adversary alone, without the cap by the worst case."""
+        """Return a plan (engine, curves and cost) for this adversary alone, without the cap by the worst case."""
         if self.population is None:
             return self._against(run, run.susceptibility, options, method)
         if self.population == "chi_square":

@@ -169,7 +169,7 @@ def plan_of(
     Returns
     -------
     Plan
-        Engine, grid and cost.
+        Engine, curves and cost.
     """
     engine = engine_of(run, susceptibility, step_curve, composition)
     if DISCRETISED in (engine, method):

@@ -102,7 +102,7 @@ class AdversaryMixture(RelaxedThreatModel):
 
     @override
     def worst_case(self, mechanism: AbstractMechanism) -> WorstCase:
-        """Return the strongest of the worst cases that belong to the adversaries of the mixture."""
+        """Return the threat model of the worst case: the strongest of those beside the adversaries of the mixture."""
         faced = (
             model if isinstance(model, WorstCase) else worst_case_beside(model, mechanism) for model in self._models
         )

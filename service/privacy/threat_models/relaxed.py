@@ -28,7 +28,7 @@ class RelaxedThreatModel(AbstractThreatModel):
     def plan(
         self, mechanism: AbstractMechanism, method: str = "auto", options: EngineOptions = DEFAULT_OPTIONS
     ) -> Plan:
-        """Return the plan of this attacker (engine, grid and cost).
+        """Return the plan of this attacker: engine, curves and cost.
 
         The power of the curves is at most that of the worst case, if the worst case bounds this attacker.
         """
@@ -55,7 +55,7 @@ class RelaxedThreatModel(AbstractThreatModel):
         Returns
         -------
         Plan
-            Engine, grid and cost.
+            Engine, curves and cost.
 
         Raises
         ------
@@ -71,7 +71,7 @@ class RelaxedThreatModel(AbstractThreatModel):
 
     @abstractmethod
     def worst_case(self, mechanism: AbstractMechanism) -> WorstCase:
-        """Return the worst case that accompanies the answers against this attacker."""
+        """Return the threat model of the worst case (strongest attacker) shown beside the answers about `mechanism`."""
 
     def is_bounded(self, mechanism: AbstractMechanism) -> bool:
         """Return whether the worst case shown with the answer has at least the power of this attacker at every rate."""
@@ -80,9 +80,9 @@ class RelaxedThreatModel(AbstractThreatModel):
 
 
 def worst_case_beside(model: AbstractThreatModel, mechanism: AbstractMechanism) -> WorstCase | None:
-    """Return the worst case that accompanies the answers of a relaxed (weaker) attacker.
+    """Return the threat model of the worst case shown beside the answers for a relaxed (weaker) attacker.
 
-    The result is None if the model is itself the worst case.
+    The answers are about `mechanism`. The result is None if `model` is itself the worst case.
     """
     if type(model) is WorstCase:
         return None
@@ -92,6 +92,6 @@ def worst_case_beside(model: AbstractThreatModel, mechanism: AbstractMechanism) 
 def is_bounded_by_worst_case(model: AbstractThreatModel, mechanism: AbstractMechanism) -> bool:
     """Return whether the worst case shown with this attacker has at least the attacker's power at every rate.
 
-    The result is True for the worst case itself.
+    `model` is the attacker, and `mechanism` the mechanism attacked. The result is True for the worst case itself.
     """
     return not isinstance(model, RelaxedThreatModel) or model.is_bounded(mechanism)

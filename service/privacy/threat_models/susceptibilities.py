@@ -55,8 +55,8 @@ def chi_square_population(dimension: int, cells: int) -> ChiSquarePopulation:
 def chi_square_reach(dimension: int) -> float:
     """Return about the largest susceptibility of a population.
 
-    The chi-square law of susceptibilities has `dimension` degrees of freedom, and its mass beyond the result is
-    negligible.
+    The chi-square law of susceptibilities has `dimension` degrees of freedom, and its mass beyond the result is about
+    that of a normal law beyond HIGHEST_SCORE.
     """
     spread = 2 / (9 * dimension)
     return dimension * (1 - spread + HIGHEST_SCORE * math.sqrt(spread)) ** 3

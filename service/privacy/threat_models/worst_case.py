@@ -31,15 +31,17 @@ class WorstCase(AbstractThreatModel):
     records : int or None
         Number of records of one person in which the data sets differ; None stands for one record.
 
-    The method `under` of a step returns the step under a relation, or names the missing theorem.
+    The method `under` of a step returns its pair of laws for these neighbours. It raises UnsupportedCombination, which
+    names the missing theorem, if no such pair is known.
 
     Notes
     -----
     With `add_or_remove_one`, k records move Gaussian and Laplace queries k times as far. Poisson samples draw them
     binomially, and batches of fixed size hypergeometrically. `replace_one` doubles the sensitivity of Gaussian and
     Laplace steps, and has its own pair for Poisson-sampled Gaussian steps. `zero_out` has the pairs of
-    `add_or_remove_one` for all sums over a Poisson sample or over all records. Stated guarantees hold for one record
-    under this relation, and are composed over k changes of one record.
+    `add_or_remove_one` for all sums over a Poisson sample or over all records. Stated guarantees (for example rho-zCDP)
+    are taken to hold for one changed record under `neighboring_relation`. For k records they are composed over k
+    changes of one record.
     """
 
     type: ClassVar[str] = "worst_case"

@@ -99,7 +99,7 @@ class AbstractTradeOff(ABC):
 
     @final
     def power(self, false_positive_rates: FloatArray) -> EnclosureArray:
-        """Return the largest true positive rate (power) 1 - f(alpha) at each false positive rate.
+        """Return the largest true positive rate (power), one minus the type II error f(alpha), at each rate alpha.
 
         Parameters
         ----------
@@ -279,7 +279,7 @@ class AbstractTradeOff(ABC):
         return 1.0
 
     def is_settled(self, epsilon: float) -> bool:
-        """Return whether a further evaluation of the profile at `epsilon` would give no narrower bounds.
+        """Return whether a further evaluation of the profile at `epsilon` (nats) would give no narrower bounds.
 
         This holds if the profile was evaluated there before and no second engine serves the curve.
         """
@@ -333,7 +333,7 @@ class AbstractTradeOff(ABC):
 
     @abstractmethod
     def reversed(self) -> AbstractTradeOff:
-        """Return the curve of swapped hypotheses: the inverse function of f (add <-> remove)."""
+        """Return the curve of swapped hypotheses (add <-> remove), the inverse function of this type II error f."""
 
     @final
     def _with_ends(self, points: CurvePoints, alpha: FloatArray) -> CurvePoints:
@@ -368,7 +368,7 @@ class AbstractTradeOff(ABC):
 
     @cached_property
     def _extremes(self) -> tuple[float, float] | None:
-        """Outer bounds of the smallest and the largest log-likelihood ratio, or None without such bounds.
+        """Outer bounds (nats) of the smallest and the largest log-likelihood ratio, or None without such bounds.
 
         The result is None for exact curves, which need no bounds, for approximations, and if each hypothesis has mass
         that the other excludes. At least one of the two bounds is finite.
@@ -412,14 +412,14 @@ class AbstractTradeOff(ABC):
 
     @abstractmethod
     def _points_formula(self, alpha: FloatArray) -> CurvePoints:
-        """Compute points of the curve for false positive rates `alpha` strictly between 0 and 1, shape (n,)."""
+        """Compute enclosures of points of the curve at false positive rates `alpha` in (0, 1), shape (n,)."""
 
     @abstractmethod
     def _profile_formula(self, epsilon: FloatArray) -> EnclosureArray:
-        """Compute the privacy profile delta(epsilon) for finite epsilons, shape (n,)."""
+        """Compute the privacy profile delta(epsilon) for finite epsilons in nats, shape (n,), as enclosures."""
 
     def _rough_profile_formula(self, epsilon: FloatArray, rate: float) -> EnclosureArray:
-        """Compute wide enclosures of the privacy profile at finite epsilons, shape (n,).
+        """Compute wide enclosures of the privacy profile at finite epsilons in nats, shape (n,).
 
         `rate` is a false positive rate near which the profile is used. Subclasses override the method if less precision
         costs less.
@@ -435,14 +435,14 @@ class AbstractTradeOff(ABC):
         return self._points_formula(np.array([rate])).power.at(0, self.evidence)
 
     def _profile_at_formula(self, epsilon: float) -> Enclosure:
-        """Compute the privacy profile delta(epsilon) at one finite epsilon.
+        """Compute the privacy profile delta(epsilon) at one finite epsilon in nats.
 
         Subclasses override the method to avoid arrays.
         """
         return self._profile_formula(np.array([epsilon])).at(0, self.evidence)
 
     def _epsilon_formula(self, delta: float) -> Enclosure:
-        """Compute the epsilon at which the privacy profile is `delta`, strictly between 0 and 1.
+        """Compute the epsilon (nats) at which the privacy profile is `delta`, strictly between 0 and 1.
 
         `delta` is at least the lower bound of the power at rate 0. The default is a root search up to the largest
         log-likelihood ratio. If this ratio is infinite, the search extends to the first power of 2 where the profile is

@@ -1,9 +1,9 @@
-"""Laws of the total loss of steps with finitely many losses, by direct convolution of positive masses.
+"""Laws of the total loss of steps with finitely many losses, by direct convolution of masses.
 
-A law is stored by its masses at the tilt 1/2, w = sqrt(dP0 dP1) = dP0 e^{L/2}. Masses of both hypotheses follow as
-w e^{-L/2} and w e^{L/2}, and their range is halved. Sums of products of positive numbers keep relative digits: N steps
-cost about log2 N convolutions, and masses below `FAINTEST` are dropped. The dropped probabilities of both hypotheses
-add up over the steps, because each convolution multiplies them by a probability.
+The losses of a run are on the lattice of its steps. Outcomes with a loss L >= 0 have masses that are convolved under
+H1, and outcomes with a loss L < 0 masses that are convolved under H0. The other hypothesis has e^-L or e^L times these
+masses, which is less. So the probability that a convolution leaves out bounds what is left out under both hypotheses,
+however far apart they are. Steps on lattices with no common multiple add up by all pairs of losses.
 """
 
 from __future__ import annotations
@@ -17,91 +17,143 @@ import numpy as np
 
 from service.privacy.enclosure import SMALLEST
 from service.privacy.numerics.arrays import FloatArray, IndexArray
-from service.privacy.numerics.lattice_masses import folded
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
-from service.privacy.numerics.work import count_work
 from service.privacy.trade_off.atomic_law import AtomicLaw
-from service.privacy.trade_off.distant_atom_sums import DistantAtoms
+from service.privacy.trade_off.scaled_masses import NEGLIGIBLE, ScaledMasses
 
-FAINTEST: Final = 1e-140
-"""Smallest mass that is kept, relative to the largest. Products of two such masses are normal doubles."""
 ON_LATTICE: Final = 1e-13
 """Largest relative distance of a gap from a multiple of the smallest gap that counts as rounding."""
 MOST_CELLS: Final = 1 << 16
-"""Largest number of cells of the lattice of one law, and of the law of equal steps."""
-MOST_PRODUCTS: Final = 3e8
-"""Largest number of products of all convolutions: about 0.3 seconds."""
-DEEPEST: Final = 26.0
-"""Standard deviations that masses above `FAINTEST` reach on either side, approximately."""
-PRODUCTS_PER_MICROSECOND: Final = 1500.0
-SMALLEST_EXPONENT: Final = -700.0
-"""Smallest logarithm of a mass, relative to the largest, whose exponential is a normal double."""
-MOST_LOST: Final = 1e-60
-"""Dropped probability above which sums use logarithms of masses, if that is inexpensive."""
+"""Largest number of cells of the lattice of one law, and of the law of steps on one lattice."""
+MOST_PRODUCTS: Final = 2.5e9
+"""Largest number of products of all convolutions: about 0.5 seconds."""
+MOST_PAIRS: Final = MOST_CELLS * 4
+"""Largest number of pairs of losses of steps on different lattices."""
+PRODUCTS_OF_A_PAIR: Final = 100.0
+"""Cost of a pair of losses on different lattices, in products of a convolution."""
+DEEPEST: Final = math.sqrt(-2 * NEGLIGIBLE)
+"""Standard deviations that masses above e^`NEGLIGIBLE` reach on either side, approximately."""
 
 Kinds = Sequence[tuple[AtomicLaw, int]]
 
 
 @final
 @dataclass(frozen=True, slots=True)
-class HalfTilted:
-    """Law on a lattice at the tilt 1/2: the losses are top - step k, with the masses e^log_scale w_k.
+class _Part:
+    """Equal steps on a lattice of losses.
 
     Attributes
     ----------
-    top, step : float
-        Largest loss, and spacing, in nats.
-    masses : array, shape (cells,)
-        w_k, the largest about 1.
-    log_scale : float
-        ln of the scale of the masses.
-    relative : float
-        Relative error of the masses.
-    lost : float
-        Upper bound of the dropped probability of either hypothesis.
+    law : AtomicLaw
+        Law of the loss of one step.
+    count : int
+        Number of steps.
+    index : array of int, shape (n,)
+        Distance of each loss from the largest one, in cells.
     """
 
-    top: float
-    step: float
-    masses: FloatArray
-    log_scale: float
-    relative: float
-    lost: float
+    law: AtomicLaw
+    count: int
+    index: IndexArray
 
     @property
-    def losses(self) -> FloatArray:
-        """Losses of all cells, nats, descending."""
-        return self.top - self.step * np.arange(len(self.masses), dtype=np.float64)
+    def reach(self) -> int:
+        """Distance between the largest and the smallest loss of all steps, in cells."""
+        return self.count * int(self.index[-1])
 
-    def plus(self, other: HalfTilted) -> HalfTilted:
-        """Return the law of the sum of two independent losses on lattices of one spacing."""
-        count_work(len(self.masses) * len(other.masses) / PRODUCTS_PER_MICROSECOND)
-        terms = min(len(self.masses), len(other.masses)) + 8
-        return HalfTilted(
-            self.top + other.top,
-            self.step,
-            np.convolve(self.masses, other.masses),
-            self.log_scale + other.log_scale,
-            self.relative + other.relative + terms * UNIT_ROUNDOFF,
-            (self.lost + other.lost) * (1 + 4 * UNIT_ROUNDOFF),
+    @property
+    def centre(self) -> int:
+        """Position of the loss nearest to 0 in the list of losses."""
+        return int(np.abs(self.law.losses).argmin())
+
+    def variance(self, logs: FloatArray) -> float:
+        """Return the variance of the distance of the total loss from the largest, for masses e^`logs` of one step."""
+        weights = np.exp(logs)
+        mean = float(weights @ self.index) / float(weights.sum())
+        return self.count * float(weights @ (self.index - mean) ** 2) / float(weights.sum())
+
+    def position_error(self, spacing: float) -> float:
+        """Return the largest distance of the losses of one step from a lattice with this spacing, with their errors."""
+        losses, centre = self.law.losses, self.centre
+        nodes = losses[centre] + spacing * (self.index[centre] - self.index)
+        size = float(np.abs(losses).max()) + spacing * int(self.index[-1])
+        return self.law.position_error + float(np.abs(nodes - losses).max()) + 4 * UNIT_ROUNDOFF * size
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class _Lattice:
+    """Steps whose losses are on lattices with the common spacing `spacing` (nats)."""
+
+    spacing: float
+    parts: tuple[_Part, ...]
+
+    @property
+    def is_symmetric(self) -> bool:
+        """Whether swapped hypotheses give the same law exactly."""
+        return all(part.law.is_symmetric for part in self.parts)
+
+    def cells(self) -> float:
+        """Return about how many cells hold all masses that are kept of the total loss."""
+        return max(self._cells(self.parts, side) for side in ("log_absent", "log_present"))
+
+    def products(self) -> float:
+        """Return about how many products the law of the total loss needs."""
+        return sum(self._products(side) for side in ("log_absent", "log_present")[self.is_symmetric :])
+
+    def _cells(self, parts: Sequence[_Part], side: str) -> float:
+        deviation = math.sqrt(sum(part.variance(getattr(part.law, side)) for part in parts))
+        largest = max(float(part.index[-1]) for part in parts)
+        return min(sum(float(part.reach) for part in parts) + 1, 2 * DEEPEST * deviation + largest + 1)
+
+    def _products(self, side: str) -> float:
+        total = 0.0
+        for number, part in enumerate(self.parts):
+            own = self._cells([part], side)
+            halves = (_Part(part.law, part.count >> bit, part.index) for bit in range(1, part.count.bit_length()))
+            total += sum(self._cells([half], side) ** 2 for half in halves)
+            total += own * self._cells(self.parts[:number], side) if number else 0.0
+        return total
+
+    def total(self) -> AtomicLaw:
+        """Return the law of the total loss of all steps."""
+        whole = sum(part.reach for part in self.parts)
+        under_zero = self._sums("log_absent")
+        under_one = under_zero.mirrored(whole) if self.is_symmetric else self._sums("log_present")
+        anchors = [part.count * float(part.law.losses[part.centre]) for part in self.parts]
+        base = math.fsum(anchors)
+        zero = sum(part.count * int(part.index[part.centre]) for part in self.parts)
+        first, second = under_one.integers, under_zero.integers
+        high, low = (base + self.spacing * (zero - each).astype(np.float64) for each in (first, second))
+        upper, lower = high >= 0, low < 0
+        index = np.concatenate([first[upper], second[lower]])
+        losses = np.concatenate([high[upper], low[lower]])
+        present = np.concatenate([under_one.logs[upper], under_zero.logs[lower] + low[lower]])
+        absent = np.concatenate([under_one.logs[upper] - high[upper], under_zero.logs[lower]])
+        position = sum(part.count * part.position_error(self.spacing) for part in self.parts)
+        position += 4 * UNIT_ROUNDOFF * (float(np.abs(losses).max()) + math.fsum(map(abs, anchors)))
+        lost = sum(part.count * part.law.dropped for part in self.parts) + under_zero.lost + under_one.lost
+        return _law(
+            losses,
+            self.spacing * np.diff(index),
+            absent,
+            present,
+            position,
+            max(under_zero.relative, under_one.relative),
+            lost * (1 + 1e-9),
+            tuple((part.law, part.count) for part in self.parts),
         )
 
-    def trimmed(self) -> HalfTilted:
-        """Return the law with a largest mass of 1, without masses below `FAINTEST`."""
-        largest = float(self.masses.max())
-        masses = self.masses / largest
-        log_scale = self.log_scale + math.log(largest)
-        faint = (masses < FAINTEST) & (masses > 0)
-        kept = np.flatnonzero(~faint & (masses > 0))
-        lost = self.lost
-        if faint.any():
-            logs = np.log(masses[faint]) + log_scale
-            half = 0.5 * self.losses[faint]
-            lost += float(max(np.exp(logs + half).sum(), np.exp(logs - half).sum())) * (1 + 1e-9)
-        start, stop = int(kept[0]), int(kept[-1]) + 1
-        inside = np.where(faint, 0.0, masses)[start:stop]
-        relative = self.relative + 4 * UNIT_ROUNDOFF
-        return HalfTilted(self.top - start * self.step, self.step, inside, log_scale, relative, lost)
+    def _sums(self, side: str) -> ScaledMasses:
+        """Return the law of the distance of the total loss from the largest, under the hypothesis of `side`."""
+        powers = [
+            ScaledMasses.of(part.index, getattr(part.law, side), part.law.mass_error).sum_of(part.count)
+            for part in self.parts
+        ]
+        total = powers[0]
+        for power in powers[1:]:
+            total = total.plus(power)
+        return total
 
 
 def lattice_of(law: AtomicLaw) -> tuple[float, IndexArray] | None:
@@ -129,48 +181,83 @@ def lattice_of(law: AtomicLaw) -> tuple[float, IndexArray] | None:
     return spacing, np.concatenate([[0], np.cumsum(whole.astype(np.intp))])
 
 
-def _half_tilted(law: AtomicLaw) -> HalfTilted | None:
-    lattice = lattice_of(law)
-    if lattice is None:
+def _joined(first: _Lattice, second: _Lattice) -> _Lattice | None:
+    """Return the steps of both lattices on the finer one, `first`; None if they fit on none, or cost more there."""
+    ratio = second.spacing / first.spacing
+    times = round(ratio)
+    if times > MOST_CELLS or abs(ratio - times) > ON_LATTICE * times:
         return None
-    spacing, index = lattice
-    logs = 0.5 * (law.log_absent + law.log_present)
-    top = float(logs.max())
-    masses = np.zeros(int(index[-1]) + 1)
-    masses[index] = np.exp(logs - top)
-    size = float(np.abs(logs).max())
-    relative = law.mass_error + FUNCTION_ERROR + 4 * UNIT_ROUNDOFF * size
-    faint = logs < top + SMALLEST_EXPONENT
-    masses[index[faint]] = 0.0
-    lost = max(float(np.exp(each[faint]).sum()) for each in (law.log_absent, law.log_present)) * (1 + 1e-9)
-    return HalfTilted(float(law.losses[0]), spacing, masses, top, relative, law.dropped + lost)
+    coarse = tuple(_Part(part.law, part.count, times * part.index) for part in second.parts)
+    both = _Lattice(first.spacing, (*first.parts, *coarse))
+    apart = first.products() + second.products() + PRODUCTS_OF_A_PAIR * first.cells() * second.cells()
+    return both if both.cells() <= MOST_CELLS and both.products() <= apart else None
 
 
-def products(law: AtomicLaw, count: int) -> float:
-    """Return about how many products the law of equal steps needs.
+def _gathered(kinds: Kinds) -> tuple[list[_Lattice], list[AtomicLaw]] | None:
+    """Return the lattices of a run, and the laws of its single steps off lattices; None if equal steps have none."""
+    lattices: list[_Lattice] = []
+    alone: list[AtomicLaw] = []
+    for law, count in kinds:
+        found = lattice_of(law)
+        if found is not None:
+            lattices.append(_Lattice(found[0], (_Part(law, count, found[1]),)))
+        elif count > 1:
+            return None
+        else:
+            alone.append(law)
+    kept: list[_Lattice] = []
+    for each in sorted(lattices, key=lambda lattice: lattice.spacing):
+        for place, known in enumerate(kept):
+            both = _joined(known, each)
+            if both is not None:
+                kept[place] = both
+                break
+        else:
+            kept.append(each)
+    return kept, alone
+
+
+def products(kinds: Kinds) -> float:
+    """Return about how many products the law of the total loss needs.
 
     Parameters
     ----------
-    law : AtomicLaw
-        Law of the loss of one step.
-    count : int
-        Number of steps.
+    kinds : sequence of (AtomicLaw, int)
+        Law of the loss of a step, and number of such steps.
 
     Returns
     -------
     float
-        Number of products; 0 for a single step off a lattice, and infinite for several such steps.
+        Number of products; infinite for several equal steps off a lattice, and for too many cells or pairs of losses.
     """
-    lattice = lattice_of(law)
-    if lattice is None:
-        return 0.0 if count == 1 else math.inf
-    index = lattice[1]
-    logs = 0.5 * (law.log_absent + law.log_present)
-    weights = np.exp(logs - float(logs.max()))
-    mean = float(weights @ index) / float(weights.sum())
-    deviation = math.sqrt(float(weights @ (index - mean) ** 2) / float(weights.sum()) * count)
-    cells = min(count * float(index[-1]) + 1, 2 * DEEPEST * deviation + float(index[-1]) + 1)
-    return math.inf if cells > MOST_CELLS else 0.35 * cells * cells
+    found = _gathered(kinds)
+    if found is None:
+        return math.inf
+    lattices, alone = found
+    sizes = [*(lattice.cells() for lattice in lattices), *(float(law.size) for law in alone)]
+    pairs = math.prod(sizes) if len(sizes) > 1 else 0.0
+    if pairs > MOST_PAIRS or any(lattice.cells() > MOST_CELLS for lattice in lattices):
+        return math.inf
+    return sum(lattice.products() for lattice in lattices) + PRODUCTS_OF_A_PAIR * pairs
+
+
+def values(kinds: Kinds) -> float:
+    """Return about how many values the total loss of a run has.
+
+    Parameters
+    ----------
+    kinds : sequence of (AtomicLaw, int)
+        Law of the loss of a step, and number of such steps.
+
+    Returns
+    -------
+    float
+        Number of values; infinite for runs that are not in reach of direct convolution.
+    """
+    found = _gathered(kinds) if in_reach(kinds) else None
+    if found is None:
+        return math.inf
+    return math.prod([*(lattice.cells() for lattice in found[0]), *(float(law.size) for law in found[1])])
 
 
 def in_reach(kinds: Kinds) -> bool:
@@ -178,92 +265,53 @@ def in_reach(kinds: Kinds) -> bool:
 
     `kinds` has (law of a step, number of such steps).
     """
-    if sum(products(law, count) for law, count in kinds) > MOST_PRODUCTS:
-        return False
-    sizes: dict[float, float] = {}
-    for law, count in kinds:
-        lattice = lattice_of(law)
-        key = -float(len(sizes)) if lattice is None else round(math.log(lattice[0]), 9)
-        own = law.size if lattice is None else count * float(lattice[1][-1]) + 1
-        sizes[key] = sizes.get(key, 1.0) + own
-    return math.prod(sizes.values()) <= (MOST_CELLS * 4 if len(sizes) > 1 else math.inf)
+    return products(kinds) <= MOST_PRODUCTS
 
 
 def total_law(kinds: Kinds) -> AtomicLaw:
-    """Return the law of the total loss of independent steps; `kinds` has (law of a step, number of such steps)."""
-    parts = [_equal_steps(law, count) for law, count in kinds]
-    total = parts[0]
-    for part in parts[1:]:
+    """Return the law of the total loss of independent steps; `kinds` has (law of a step, number of such steps).
+
+    Raises
+    ------
+    ValueError
+        For several equal steps whose losses are on no lattice.
+    """
+    if len(kinds) == 1 and kinds[0][1] == 1:
+        return kinds[0][0]
+    found = _gathered(kinds)
+    if found is None:
+        raise ValueError("equal steps have losses on no lattice")
+    lattices, alone = found
+    total, *parts = [*(lattice.total() for lattice in lattices), *alone]
+    for part in parts:
         total = _sum_of(total, part)
     return total
 
 
-def _equal_steps(law: AtomicLaw, count: int) -> AtomicLaw:
-    single = _half_tilted(law)
-    if count == 1 or single is None:
-        return law
-    power = folded(single.trimmed(), count, HalfTilted.plus, lambda one, _: one.trimmed())
-    if power.lost > MOST_LOST and (found := _distant(law, count)) is not None:
-        return found
-    some = power.masses > 0
-    position = count * law.position_error + 4 * UNIT_ROUNDOFF * float(np.abs(power.losses).max() + count * power.step)
-    return _untilted(
-        power.losses[some],
-        power.step * np.diff(np.flatnonzero(some)),
-        np.log(power.masses[some]) + power.log_scale,
-        position,
-        power.relative + count * 2 * UNIT_ROUNDOFF,
-        power.lost,
-        ((law, count),),
-    )
-
-
-def _distant(law: AtomicLaw, count: int) -> AtomicLaw | None:
-    """Return the law of `count` equal steps with large losses, or None with too many losses or no smaller lost mass."""
-    lattice = lattice_of(law)
-    if lattice is None:
-        return None
-    spacing, index = lattice
-    logs = 0.5 * (law.log_absent + law.log_present)
-    relative = law.mass_error + 4 * UNIT_ROUNDOFF * float(np.abs(logs).max())
-    total = DistantAtoms(float(law.losses[0]), spacing, index, logs, relative, law.dropped).sum_of(count)
-    if total is None:
-        return None
-    reach = float(np.abs(total.losses).max() + count * spacing)
-    return _untilted(
-        total.losses,
-        spacing * np.diff(total.index).astype(np.float64),
-        total.logs,
-        count * law.position_error + 4 * UNIT_ROUNDOFF * reach,
-        total.relative,
-        total.lost,
-        ((law, count),),
-    )
-
-
-def _untilted(
+def _law(
     losses: FloatArray,
     gaps: FloatArray,
-    logs: FloatArray,
+    absent: FloatArray,
+    present: FloatArray,
     position: float,
     relative: float,
     lost: float,
     parts: Kinds,
 ) -> AtomicLaw:
-    """Return the law with the losses `losses`, from its masses e^`logs` at the tilt 1/2.
+    """Return the law with the losses `losses`, whose masses have the logarithms `absent` and `present`.
 
     `gaps` are the differences of the losses, `position` and `relative` the errors of losses and masses, `lost` the
-    dropped probability, and `parts` the laws of the steps with their counts.
+    left-out probability, and `parts` the laws of the steps with their counts.
     """
     smallest = math.fsum(count * part.smallest for part, count in parts)
     largest = math.fsum(count * part.largest for part, count in parts)
     is_whole = smallest >= losses[-1] - position and largest <= losses[0] + position
-    size = float(np.abs(logs).max() + np.abs(losses).max())
+    size = float(max(np.abs(absent).max(), np.abs(present).max()) + np.abs(losses).max())
     return AtomicLaw(
         losses,
         gaps,
-        logs - 0.5 * losses,
-        logs + 0.5 * losses,
+        absent,
+        present,
         position_error=position,
         mass_error=relative + position + 4 * FUNCTION_ERROR + 8 * UNIT_ROUNDOFF * size,
         dropped=lost,
@@ -284,14 +332,18 @@ def _sum_of(first: AtomicLaw, second: AtomicLaw) -> AtomicLaw:
     reach = float(np.abs(losses).max())
     cell = np.floor(losses / max(64 * UNIT_ROUNDOFF * reach, SMALLEST))
     starts = np.flatnonzero(np.concatenate([[True], np.diff(cell) != 0]))
-    losses, both = losses[starts], np.logaddexp.reduceat(both, starts)
-    position = first.position_error + second.position_error + 72 * UNIT_ROUNDOFF * reach
-    return _untilted(
+    reach_of_logs = 8 + float(np.abs(both).max())
+    terms = np.diff(np.append(starts, order.size))
+    tops = np.maximum.reduceat(both, starts)
+    sums = np.add.reduceat(np.exp(both - np.repeat(tops, terms)), starts)
+    losses, both = losses[starts], tops + np.log(sums)
+    return _law(
         losses,
         losses[:-1] - losses[1:],
-        both,
-        position,
-        first.mass_error + second.mass_error + (order.size / len(starts) + 8) * 16 * UNIT_ROUNDOFF,
+        both - 0.5 * losses,
+        both + 0.5 * losses,
+        first.position_error + second.position_error + 72 * UNIT_ROUNDOFF * reach,
+        first.mass_error + second.mass_error + (float(terms.max()) + 4 * reach_of_logs) * UNIT_ROUNDOFF,
         (first.dropped + second.dropped) * (1 + 4 * UNIT_ROUNDOFF),
         ((first, 1), (second, 1)),
     )

@@ -79,11 +79,14 @@ class AtomicLaw:
 
     @cached_property
     def heavy(self) -> int:
-        """Number of losses whose masses have a geometric mean under H0 and H1 of at least e^`LIGHTEST`."""
+        """Number of losses whose masses are not negligible.
+
+        The geometric mean of the masses under H0 and H1 is at least e^`LIGHTEST` for these losses.
+        """
         return int(np.count_nonzero(self.log_absent + self.log_present >= 2 * LIGHTEST))
 
     def swapped(self) -> AtomicLaw:
-        """Return the law of -L under H1, the loss for swapped hypotheses."""
+        """Return the law under H1 of minus the loss, which is the loss for swapped hypotheses."""
         return AtomicLaw(
             -self.losses[::-1],
             self.gaps[::-1],
@@ -99,7 +102,7 @@ class AtomicLaw:
 
     @cached_property
     def log_above(self) -> tuple[FloatArray, FloatArray, float]:
-        """Logarithms of the H0-mass and of the H1-mass at or above each loss, and the error of the logarithms."""
+        """Return ln of the H0- and H1-mass at or above each loss, shape (n,), and the largest error of both."""
         absent, first = log_running_sums(self.log_absent)
         present, second = log_running_sums(self.log_present)
         return absent, present, self.mass_error + max(first, second) + 2 * FUNCTION_ERROR
@@ -172,7 +175,10 @@ def two_atoms(epsilon: float) -> AtomicLaw:
 
 
 def with_zero(law: AtomicLaw, rate: float) -> AtomicLaw:
-    """Return the law of a loss that is 0 with probability 1 - `rate`, and otherwise has the given law."""
+    """Return the law of a loss that is 0 with probability 1 - `rate`, and otherwise has the given law.
+
+    The loss is 0 where the record is not used, which has the same probability under both hypotheses.
+    """
     at = int(np.searchsorted(-law.losses, 0.0))
     has_zero = at < law.size and law.losses[at] == 0
     logs = [law.log_absent + math.log(rate), law.log_present + math.log(rate)]

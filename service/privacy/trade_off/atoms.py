@@ -87,7 +87,7 @@ class AtomsTradeOff(AbstractTradeOff):
 
     @cached_property
     def _relative(self) -> float:
-        """Relative error of every `_heights` and of every value of `_deltas`."""
+        """Bound of the relative error of the products A_k e^{L_k} in `_heights` and of the deltas in `_deltas`."""
         law = self.law
         size = float(np.abs(law.losses).max()) + float(np.abs(law.log_above[0]).max())
         return law.log_above[2] + 2 * law.position_error + running_sum_error(law.size) + 8 * UNIT_ROUNDOFF * (1 + size)
@@ -99,7 +99,11 @@ class AtomsTradeOff(AbstractTradeOff):
         return with_logs(np.clip(lower, 0.0, 1.0), np.clip(upper, 0.0, 1.0))
 
     def _delta(self, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return delta at each epsilon, and the part of its error that is not relative; shape (m,)."""
+        """Return delta at each epsilon (nats), and a bound of the absolute part of its error; shape (m,) each.
+
+        The absolute part comes from errors of the losses and from masses that the law leaves out. Rounding adds the
+        relative error `_relative`.
+        """
         law = self.law
         above = np.searchsorted(-law.losses, -epsilon)  # number of losses above epsilon
         at = np.maximum(above - 1, 0)
@@ -122,7 +126,7 @@ class AtomsTradeOff(AbstractTradeOff):
         return Enclosure(max(min(low, top), 0.0), max(min(high, top), low, 0.0), Evidence.CERTIFIED)
 
     def _root(self, delta: float) -> float:
-        """Return the epsilon at which the computed profile equals delta, within a few roundings of delta."""
+        """Return the epsilon (nats) at which the computed profile equals delta, within a few roundings of delta."""
         law, deltas = self.law, self._deltas
         index = max(int(np.searchsorted(deltas, delta, side="left")) - 1, 0)
         loss, height = float(law.losses[index]), float(self._heights[index])
@@ -193,6 +197,6 @@ class _Points:
 
 
 def _scaled(length: FloatArray, loss: FloatArray) -> FloatArray:
-    """Return e^loss times a length >= 0, which is at most about 1; negative lengths count as 0."""
+    """Return e^`loss` `length` for lengths in [0, about 1]; negative lengths count as 0. All arrays have one shape."""
     with np.errstate(divide="ignore"):
         return np.exp(np.minimum(loss + np.log(np.maximum(length, 0.0)), 1.0))

@@ -72,9 +72,10 @@ class TwoLaws:
         return folded(laws, times, TwoLaws.plus, lambda laws, terms: laws.moved_to_window(MASS * terms / times))
 
     def corners(self) -> Corners:
-        """Return the tests that reject H0 above some likelihood ratio.
+        """Return false positive rates and powers of the tests that reject H0 above some likelihood ratio.
 
-        Corners hold upper bounds of false positive rates and lower bounds of powers.
+        The result is a list of corners of a trade-off curve. They are upper bounds of false positive rates and lower
+        bounds of powers.
         """
         some = (self.absent > 0) & (self.present >= 0)
         absent, present = self.absent[some], self.present[some]
@@ -126,7 +127,8 @@ class TwoLaws:
     def moved_to_window(self, mass: float) -> TwoLaws:
         """Return the laws with the mass outside a window of integers moved to the edges of the window.
 
-        Tiny masses of H0 are raised, and tiny masses of H1 are dropped, so that no product underflows.
+        Tiny masses of H0 are raised, and tiny masses of H1 are dropped, so that no product underflows. The window
+        leaves out about `mass` of either law.
         """
         both = np.maximum(self.absent, self.present)
         start, stop = window(np.cumsum(both), np.cumsum(both[::-1]), mass)

@@ -30,7 +30,10 @@ RIGHTMOST: Final = 40.0
 
 
 class LogTails(NamedTuple):
-    """Bounds of the log tails of a maximum: ln P(max <= x) and ln P(max > x)."""
+    """Bounds of the log tails of a maximum: ln P(max <= x) and ln P(max > x).
+
+    Each of the four arrays has a lower (`_low`) or upper (`_high`) bound for each x.
+    """
 
     below_low: FloatArray
     below_high: FloatArray
@@ -167,14 +170,15 @@ class ThresholdTests:
 
     @np.errstate(all="ignore")
     def rates(self, x: FloatArray) -> Rates:
-        """Return the error rates of the tests with the thresholds `x`, in logarithms."""
+        """Return bounds of the error rates of the tests with the thresholds `x`, in logarithms, in the shape of x."""
         h0, h1 = self.absent.tails(x), self.present.tails(x)
         return _rates(h0, h1) if self._above else _rates(_swapped(h0), _swapped(h1))
 
     def at_rates(self, alpha: FloatArray) -> Rates:
-        """Return the error rates of tests whose false positive rate is at most alpha, and close to alpha.
+        """Return the error rates of tests whose false positive rate is at most alpha, and near alpha by a bisection.
 
-        The bound is proved.
+        The false positive rates are proved. If even the first threshold has a larger rate, the test never rejects H0,
+        with power 0.
         """
         x, known = self.coarse
         place = np.searchsorted(known.alpha, np.log(alpha) * (1 + FUNCTION_ERROR))
@@ -347,7 +351,7 @@ def _swapped(tails: LogTails) -> LogTails:
 
 
 def _gap(x: FloatArray, at: IndexArray) -> FloatArray:
-    """Return the distance of each entry of `x` at the indices `at` to the farther of its two neighbours in `x`."""
+    """Return the distance, for each index in `at`, of that entry of `x` to the farther of its two neighbours in `x`."""
     steps = np.concatenate(([0.0], np.abs(np.diff(x)), [0.0]))
     return np.maximum(steps[at], steps[at + 1])
 

@@ -61,7 +61,10 @@ class TradeOffPair:
 
     @property
     def second_uses(self) -> int:
-        """Number of uses of the second engine (for wide enclosures of the first) so far, in both directions."""
+        """Number of uses of the second engine so far, in both directions.
+
+        The second engine evaluates numbers whose enclosures by the first engine are wide.
+        """
         return 0 if self.second is None else self.second.times
 
     def notes_since(self, uses: int) -> tuple[str, ...]:
@@ -82,7 +85,7 @@ class TradeOffPair:
 
 
 def _either_direction(add: AbstractTradeOff, remove: AbstractTradeOff) -> AbstractTradeOff:
-    """Return the curve of an attacker who may face either direction.
+    """Return the curve of an attacker who may face either direction: the concave envelope of the larger power.
 
     Of several attacks, each is taken in both directions by itself: a lower bound, whose points need no search.
     """

@@ -134,9 +134,9 @@ class PolygonTradeOff(AbstractTradeOff):
 
     @cached_property
     def slopes(self) -> FloatArray:
-        """Natural logarithms of the slopes of the edges, in falling order, within SLOPES/8.
+        """Natural logarithms of the slopes d power/d rate of the edges, in falling order.
 
-        A last edge that is lost in rounding has the slope minus infinity: it is flat.
+        The errors are at most SLOPES/8. A last edge that is lost in rounding has the slope minus infinity: it is flat.
         """
         known = (self._rises > 0) & (self._runs > 0)
         logs = np.log(np.where(known, self._rises, 1.0)) - np.log(np.where(known, self._runs, 1.0))

@@ -52,7 +52,8 @@ MASS: Final = 1e-28
 def is_summed(mu: float, count: int) -> bool:
     """Return whether the sum statistic of `count` normal numbers, one of them shifted by mu, is computed.
 
-    The statistic is a sum of exponentials of the numbers, whose laws take long for large counts.
+    The statistic is a sum of exponentials of the numbers. It is computed up to a limit of the count and of mu, beyond
+    which its laws cost too much.
     """
     return 0 < mu <= LARGEST_SHIFT and 2 <= count <= MOST_TERMS
 

@@ -147,7 +147,7 @@ class SymmetricPolygon:
         )
 
     def at(self, x: FloatArray) -> PolygonBounds:
-        """Return bounds of delta and of 1 - delta at x >= 0."""
+        """Return bounds of delta and of 1 - delta at losses x >= 0 (nats), in the shape of x."""
         v = self.values
         last = len(self.nodes) - 2
         cell = np.clip(np.searchsorted(self.nodes, x, side="right") - 1, 0, last)
@@ -202,7 +202,10 @@ class SymmetricPolygon:
         return PolygonBounds(*found[:4]), found[4], found[5]
 
     def _points(self, alpha: FloatArray, *, large: bool) -> tuple[FloatArray, ...]:
-        """Compute points of the curve for rates `alpha` that are all above 1/2 (`large`), or all at most 1/2."""
+        """Compute bounds of points of the curve for rates `alpha` that are all above 1/2 (`large`), or all at most 1/2.
+
+        The six arrays, of the shape of `alpha`, are lower and upper bounds of power, type II error and log slope.
+        """
         v, error = self.values, POSITION_ERROR
         places, low_values, rest_values = self._lower
         log_alpha, rate = np.log(alpha)[:, None], alpha[:, None]

@@ -37,7 +37,11 @@ MARK_LABEL: Final[Spec] = {"field": "label", "type": "nominal"}
 
 @final
 class Axes(NamedTuple):
-    """Name and title of a chart, and names and titles of its axes."""
+    """Name and title of a chart of probabilities, and names and titles of its axes.
+
+    `x` and `y` are columns of the data, `diagonal` labels the line of guessing, and `label` is the position of labels
+    relative to marked points. `crowded` is whether other curves may pass through this position.
+    """
 
     name: str
     title: str
@@ -78,7 +82,11 @@ RECONSTRUCTION: Final = Axes(
 
 
 def probability_curve(axes: Axes, series: Sequence[Series], subtitle: Sequence[str]) -> Spec:
-    """Return a chart of all curves with their enclosures, the diagonal, and the region that no attacker reaches."""
+    """Return a chart of all curves with their enclosures, the diagonal, and the region that no attacker reaches.
+
+    The chart is a Vega-Lite specification. `subtitle` has its lines of text. Points whose rate or power is 0 are left
+    out, since both axes are logarithmic.
+    """
     rows = [row for each in series for row in each.rows(axes.x, axes.y)]
     smallest = domain_start([row[axes.x] for row in rows])
     x, y = (
@@ -105,7 +113,7 @@ def probability_curve(axes: Axes, series: Sequence[Series], subtitle: Sequence[s
 def domain_start(positive: Sequence[float]) -> float:
     """Return the largest power of ten below 1 that is at most the smallest of these positive numbers.
 
-    Return 1e-6 without numbers.
+    Return 1e-6 without numbers, and at least 1e-300.
     """
     if not positive:
         return 1e-6
@@ -114,7 +122,11 @@ def domain_start(positive: Sequence[float]) -> float:
 
 
 def band(x: Spec, y: Spec, encoding: Spec) -> Spec:
-    """Return a mark for the area between lower and upper bounds. Approximations have no bounds and no area."""
+    """Return a mark for the area between lower and upper bounds.
+
+    There is no area where a curve has no bounds (an approximation), or where its lower bound is 0. `x` and `y` are the
+    channels of the axes, and `encoding` distinguishes the curves.
+    """
     return {
         "transform": [{"filter": "datum.upper !== null && datum.lower !== null && datum.lower > 0"}],
         "mark": {"type": "area", "opacity": BAND_OPACITY, "clip": True},
@@ -130,7 +142,8 @@ def band(x: Spec, y: Spec, encoding: Spec) -> Spec:
 def line(x: Spec, y: Spec, encoding: Spec, name: str) -> Spec:
     """Return a mark for the line through the safe values of a curve.
 
-    `name` lets a page find the line. It ends in `_shares` if the values are probabilities, else in `_numbers`.
+    `x` and `y` are the channels of the axes, and `encoding` distinguishes the curves. `name` lets a page find the line.
+    The name ends in `_shares` if the values are probabilities, else in `_numbers`.
     """
     shown = tooltip("curve", [*(each["field"] for each in (x, y)), "lower", "upper"])
     return {
@@ -141,7 +154,11 @@ def line(x: Spec, y: Spec, encoding: Spec, name: str) -> Spec:
 
 
 def _unreachable_region(axes: Axes, series: Sequence[Series], x: Spec, y: Spec) -> list[Spec]:
-    """Return marks for the area above the largest upper bound of the worst case, which no attacker reaches."""
+    """Return Vega-Lite marks for the area above the worst case's upper bound, which no attacker reaches.
+
+    The list is empty if no worst-case curve has bounds. With several such curves the largest bound counts. `x` and `y`
+    are the encodings of both axes.
+    """
     proved = [each for each in series if each.worst and each.upper is not None]
     if not proved:
         return []
@@ -170,7 +187,11 @@ def _diagonal(axes: Axes, smallest: float, x: Spec, y: Spec) -> Spec:
 
 
 def _marks(axes: Axes, series: Sequence[Series], x: Spec, y: Spec) -> list[Spec]:
-    """Return marks with the power of the worst case at the false positive rates where attacks are usually compared."""
+    """Return Vega-Lite marks of the worst case's power at the false positive rates 0.1 % and 1 %.
+
+    Only points of the curve are marked, of at most two; the list is empty without such points. A chart of a single
+    curve marks this curve. `x` and `y` are the encodings of both axes.
+    """
     found = [
         (rate, value, each)
         for each in series

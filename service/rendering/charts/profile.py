@@ -33,7 +33,10 @@ class Profile(NamedTuple):
     answers: Sequence[Answer]
 
     def rows(self) -> list[Spec]:
-        """Return the points with a positive delta as rows, since a logarithmic axis shows no other points."""
+        """Return the points with a delta above 1e-24 as rows for a logarithmic axis.
+
+        Answers that have no number for delta are left out.
+        """
         return [
             {
                 "series": self.name,
@@ -50,7 +53,10 @@ class Profile(NamedTuple):
 
 
 def profile(profiles: Sequence[Profile], stated: tuple[float, float], subtitle: Sequence[str]) -> Spec:
-    """Return a chart of delta(epsilon) for each profile, with a mark at the `stated` pair (epsilon, delta)."""
+    """Return a chart of delta against epsilon (nats) for each profile, with a mark at the pair `stated`.
+
+    `stated` is (epsilon, delta), and `subtitle` has lines of text.
+    """
     rows = [row for each in profiles for row in each.rows()]
     largest = max((row[EPSILON] for row in rows), default=1.0)
     x = {

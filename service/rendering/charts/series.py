@@ -31,7 +31,7 @@ NEIGHBOURS: Final[dict[NeighboringRelation, str]] = {
 
 @final
 class Series(NamedTuple):
-    """Named series of a chart: power at several false positive rates.
+    """Named series of a chart: power at several false positive rates (`value`: the safe value).
 
     `lower` and `upper` are bounds, or None for an approximation. `worst` is True for a curve of the worst case.
     """
@@ -50,7 +50,8 @@ class Series(NamedTuple):
     def rows(self, x: str, y: str) -> list[Spec]:
         """Return the points that a logarithmic axis can show, as rows with the columns `x` and `y`.
 
-        Points that are not positive are omitted; no bound is moved.
+        The columns hold the rate and the power with its bounds. Points whose rate or power is not positive are omitted.
+        Bounds are as they are, and may be 0 or None.
         """
         ends = zip(self.lower or (None,) * len(self.rates), self.upper or (None,) * len(self.rates), strict=True)
         return [
@@ -70,7 +71,10 @@ def series_of(response: CurvesResponse, curves: Iterable[Curve] | None = None) -
 
 
 def first_curve_series(name: str, response: CurvesResponse) -> Series:
-    """Return the first curve of a response under the given name."""
+    """Return the first curve of a response under the given name.
+
+    `(approximation)` follows the name if the curve has no bounds.
+    """
     return _series(name, response.false_positive_rates, response.curves[0])
 
 
@@ -122,7 +126,7 @@ def _distinct(names: list[str]) -> list[str]:
 def describe_mechanism(spec: Any, longest: int = LONGEST_MECHANISM, without: Container[str] = ()) -> str:
     """Return a mechanism as one line of request fields, without the fields in `without`.
 
-    Fields that do not fit into `longest` characters are counted.
+    Fields with their default values are left out. Fields that do not fit into `longest` characters are counted.
     """
     told: dict[str, Any] = spec.model_dump(mode="json", exclude_defaults=True)
     items = list(_items({name: value for name, value in told.items() if name not in without}))

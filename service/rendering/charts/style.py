@@ -77,14 +77,17 @@ PERCENT: Final = "format(100 * datum.value, '.6~g') + ' %'"
 
 
 def finalize_spec(chart: Spec, digests: list[str]) -> Spec:
-    """Return a complete specification. `digests` identify the results that the chart shows."""
+    """Return a complete Vega-Lite specification of `chart`, with the style of the service.
+
+    `digests` identify the results that the chart shows.
+    """
     return {"$schema": SCHEMA, **chart, "usermeta": {"digests": digests}, "config": CONFIG}
 
 
 def stack_charts(charts: list[Spec]) -> Spec:
     """Combine charts into a vertical stack.
 
-    Each chart keeps its data, scales and texts; parameters move to the top level.
+    Each chart keeps its data, scales and texts; parameters move to the top level. A single chart is returned unchanged.
     """
     if len(charts) == 1:
         return charts[0]
@@ -108,7 +111,9 @@ def layered_chart(
 ) -> Spec:
     """Return a chart of several layers of marks over one table of data.
 
-    `subtitle` has sentences. `description` is the chart in words, for people who do not see it.
+    `rows` is the table, and `layer` has the marks. `name` and `title` are those of the chart, `height` is in pixels,
+    and `params` are parameters of Vega-Lite. `subtitle` has sentences. `description` is the chart in words, for people
+    who do not see it.
     """
     heading = wrap(title, LONGEST_TITLE)
     found: Spec = {
@@ -127,7 +132,10 @@ def layered_chart(
 
 
 def series_encoding(names: list[str], picture: str) -> Spec:
-    """Return an encoding that distinguishes the series `names` by colour and by stroke, with one legend."""
+    """Return a Vega-Lite encoding that distinguishes the series `names` by colour and stroke, with one legend.
+
+    `picture` is the name of the chart. There are 6 colours and 4 strokes; 24 series differ in at least one.
+    """
     colours = [COLOURS[place % len(COLOURS)] for place in range(len(names))]
     dashes = [DASHES[(place + place // len(COLOURS)) % len(DASHES)] for place in range(len(names))]
     legend = {"legend": {"labelExpr": f"{_lines_name(picture)}[datum.index]"}} if _are_long(names) else {}
@@ -139,9 +147,10 @@ def series_encoding(names: list[str], picture: str) -> Spec:
 
 
 def legend_lines(names: list[str], picture: str) -> list[Spec]:
-    """Return a Vega parameter with the lines of each name in the legend of `picture`, if a name needs several lines.
+    """Return a Vega parameter with the lines of each name in the legend of `picture`, if a name is long.
 
-    The list is empty otherwise. Names are data of the parameter, and never become part of an expression.
+    The list is empty if every name fits into one line (72 characters). Names are data of the parameter, and never
+    become part of an expression.
     """
     return [{"name": _lines_name(picture), "value": list(map(wrap, names))}] if _are_long(names) else []
 
@@ -166,7 +175,10 @@ def tooltip(series: str, fields: Sequence[str]) -> list[Spec]:
 def logarithmic_axis(
     field: str, title: str, domain: tuple[float, float], labels: int = 8, written: str = POWERS_OF_TEN
 ) -> Spec:
-    """Return an encoding channel with a logarithmic axis, grid lines and up to `labels` labels at powers of ten."""
+    """Return an encoding channel with a logarithmic axis, grid lines and up to `labels` labels at powers of ten.
+
+    `field` is the column of the data, `domain` the range of its values, and `written` the format of labels.
+    """
     ends = [round(math.log10(end)) for end in domain]
     step = max(1, math.ceil((ends[1] - ends[0]) / labels))
     values = [float(f"1e{power}") for power in range(ends[1], ends[0] - 1, -step)]

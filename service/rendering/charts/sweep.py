@@ -49,7 +49,8 @@ NOT_SHARES: Final = ("epsilon", "delta", "gdp_mu", "deletion_capacity")
 def sweep(response: SweepsResponse, place: int, subtitle: Sequence[str]) -> Spec:
     """Return a chart of one answer against the varied number with the most values.
 
-    The chart has a series for each combination of the other varied numbers. `place` is the index of the answer.
+    The chart has a series for each combination of the other varied numbers. `place` is the index of the answer. Points
+    without a finite answer are left out and counted in the subtitle.
     """
     along, others = _along(response)
     answer = response.answers[place]
@@ -85,7 +86,11 @@ def _rows(response: SweepsResponse, answer: SweptAnswer, along: str, names: Sequ
 def _layers(
     response: SweepsResponse, place: int, along: str, rows: list[Spec], names: list[str]
 ) -> tuple[list[Spec], list[Spec]]:
-    """Return the marks of a chart, and the rows of data that its axes can show."""
+    """Return the marks of a chart of the answer with index `place`, and the rows of data that its axes can show.
+
+    `along` is the JSON pointer of the number on the horizontal axis, and `names` are the series. A logarithmic axis
+    shows positive answers only.
+    """
     answer, name = response.answers[place], f"sweep_{place}"
     question = response.questions[answer.question]
     is_share = question.type not in NOT_SHARES
@@ -114,7 +119,7 @@ def _target_name(place: int) -> str:
 def _own(response: SweepsResponse, along: str) -> float | None:
     """Return the value that the varied number at the pointer `along` has in the request itself, or None.
 
-    None means that the axis does not contain the value.
+    None means that the number is no number of the mechanism, or lies outside the values of the sweep.
     """
     start, _, pointer = along.partition("/mechanism")
     number = None if start or not pointer else place_of(response.mechanism, pointer).number
@@ -130,7 +135,8 @@ def _named(pointer: str) -> str:
 def _along(response: SweepsResponse) -> tuple[str, list[str]]:
     """Return the JSON pointer of the varied number with the most values, and the pointers of the others.
 
-    The first number is that of the axis.
+    The first number is that of the axis, and the earlier one of two with equally many values. The others have at least
+    two values; there are none if the numbers vary together (`combine` is `zip`).
     """
     counts = {pointer: len(set(column)) for pointer, column in response.columns.items()}
     along = max(counts, key=lambda pointer: counts[pointer])
@@ -225,8 +231,9 @@ def _line(x: Spec, y: Spec, encoding: Spec, name: str) -> list[Spec]:
 def _target(name: str, y: Spec, *, is_share: bool, at_most: bool) -> list[Spec]:
     """Return marks for a limit on the chart: a line, and the area in which the limit holds.
 
-    `name` is the parameter of the chart that holds the limit. `is_share` is whether the axis is in percent, and
-    `at_most` whether the limit is an upper one. The marks are invisible while the parameter is null.
+    `y` is the channel of the vertical axis. `name` is the parameter of the chart that holds the limit. `is_share` is
+    whether the axis is in percent, and `at_most` whether the limit is an upper one. The marks are invisible while the
+    parameter is null.
     """
     word = f"at {'most' if at_most else 'least'} "
     number = f"format(100 * {name}, '.12~g') + ' %'" if is_share else name

@@ -31,7 +31,10 @@ def with_full_stop(text: str) -> str:
 
 
 def join_counted(items: Sequence[str], longest: int) -> str:
-    """Join items by commas. Items that do not fit into `longest` characters are counted: "and 3 more"."""
+    """Join items by commas. Items that do not fit into `longest` characters are counted: "and 3 more".
+
+    The first item is always written.
+    """
     kept = len(items)
     while kept > 1 and len(_joined(items, kept)) > longest:
         kept -= 1

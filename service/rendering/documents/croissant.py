@@ -59,7 +59,7 @@ def croissant(response: AssessmentsResponse) -> str:
 def _responsible(response: AssessmentsResponse) -> dict[str, str | list[str]]:
     """Return the answers of an assessment to the questions of RAI, the vocabulary for responsible AI.
 
-    A field for several texts has a list.
+    A field for several texts has a list. A field without an answer is empty.
     """
     decided, summary = response.decision, response.summary
     sentences = [summary.sentence] if summary.sentence else []

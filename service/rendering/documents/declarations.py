@@ -22,7 +22,8 @@ SIDES: Final = {"met": "evidence", "violated": "counterEvidence"}
 def declarations(response: AssessmentsResponse) -> dict[str, Any]:
     """Return claims about the subject, their evidence, and attestations.
 
-    If no number is bounded, no limit is claimed. The claims are then the verdict and the refuted assumptions.
+    Without a policy no verdict and no limit is claimed. If no number is bounded, no limit is claimed. The claims are
+    then the verdict and the refuted assumptions.
     """
     attested = response.context.attested
     names = list(dict.fromkeys(each.by for each in attested if each.by is not None))
@@ -38,7 +39,10 @@ def declarations(response: AssessmentsResponse) -> dict[str, Any]:
 
 
 def _claimed(response: AssessmentsResponse) -> Sequence[AssessedAssumption]:
-    """Return the assumptions that are claimed to hold, and those that are attested not to hold."""
+    """Return the assumptions that are claimed to hold, and those that do not hold.
+
+    If no number is bounded, return only the assumptions that are attested not to hold and invalidate all numbers.
+    """
     if not is_bounded(response):
         return refuted(response.assumptions)
     relaxed = [each for attacked in response.threat_models for each in attacked.assumptions]
@@ -81,7 +85,10 @@ def _assumption(assumption: AssessedAssumption) -> dict[str, Any]:
 
 
 def _attestation(given: Attestation, names: Sequence[str], claimed: dict[Any, AssessedAssumption]) -> dict[str, Any]:
-    """Return an attestation that supports or contradicts the claim about an assumption."""
+    """Return the attestation `given` as evidence that supports or contradicts the claim about an assumption.
+
+    `names` are those of the people who attest, and `claimed` has the assumptions by code.
+    """
     holds = "holds" if given.holds == "yes" else "does not hold"
     when = "" if given.when is None else f" ({given.when})"
     side = "claims" if given.holds == "yes" else "counterClaims"

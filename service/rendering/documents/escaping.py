@@ -39,6 +39,9 @@ def prose(text: str) -> str:
 
 
 def file_name(name: str) -> str:
-    """Convert a name to ASCII letters, digits and dashes for the name of a file. Return "" if nothing is left."""
+    """Convert a name to at most 80 ASCII letters, digits and dashes for the name of a file.
+
+    The result is empty if nothing is left.
+    """
     ascii_name = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode()
     return re.sub(r"[^A-Za-z0-9]+", "-", ascii_name)[:LONGEST_NAME].strip("-")

@@ -35,7 +35,8 @@ class ShownHazard(NamedTuple):
 def shown_hazards(response: AssessmentsResponse) -> list[ShownHazard]:
     """Return the hazards that documents show, in the order of the assessment.
 
-    A hazard is a known way in which a run is less private than described.
+    If nothing is proved about the run, hazards that only concern numbers are left out. A hazard is a known way in which
+    a run is less private than described.
     """
     if response.summary.bounded:
         return [

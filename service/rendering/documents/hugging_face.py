@@ -34,7 +34,10 @@ _Dumper.add_representer(_Quoted, lambda _, text: yaml.ScalarNode("tag:yaml.org,2
 
 
 def hugging_face(response: AssessmentsResponse) -> str:
-    """Return an assessment as the YAML metadata block at the top of a model card, with the opening line `---`."""
+    """Return an assessment as the YAML metadata block at the top of a model card, with the opening line `---`.
+
+    The block has results only if the assessment has finite and informative bounds.
+    """
     name = _Quoted(subject_name(response))
     listed = metrics(response)
     block: dict[str, Any] = {

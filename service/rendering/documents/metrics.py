@@ -18,7 +18,10 @@ EPSILON: Final = "epsilon"
 
 @final
 class Metric(NamedTuple):
-    """Number of an assessment, with the attacker that it bounds."""
+    """Number of an assessment, with the attacker that it bounds.
+
+    `is_conditional` is whether the number holds only together with the worst case, and `row` has its title and bounds.
+    """
 
     attacker: str
     is_conditional: bool
@@ -37,14 +40,18 @@ class Metric(NamedTuple):
 
 
 def is_bounded(response: AssessmentsResponse) -> bool:
-    """Return whether any number of an assessment is a valid bound."""
+    """Return whether any number of an assessment is a valid bound.
+
+    It is False if nothing is proved about the run, and if the verdict of a policy is `void`.
+    """
     return response.summary.bounded and response.verdict != "void"
 
 
 def metrics(response: AssessmentsResponse) -> list[Metric]:
     """Return the finite and informative bounds of an assessment.
 
-    An attacker is omitted if an assumption about this attacker is attested not to hold.
+    Epsilon at delta 1 is left out as uninformative. An attacker is omitted if an assumption about this attacker does
+    not hold. The list is empty if nothing is proved.
     """
     return [each for each in _bounds(response) if not each.row.says_nothing and each.is_proved]
 
@@ -61,7 +68,7 @@ def has_epsilon(response: AssessmentsResponse) -> bool:
 def cautions(response: AssessmentsResponse) -> list[str]:
     """Return cautions about the numbers of an assessment, or the reasons why there are none.
 
-    No sentence is repeated.
+    Cautions are unproved or uninformative numbers, unattested assumptions and present hazards. No sentence is repeated.
     """
     if not is_bounded(response):
         told = [f"{each.code} is attested not to hold. {each.if_not}" for each in refuted(response.assumptions)]
@@ -74,8 +81,8 @@ def cautions(response: AssessmentsResponse) -> list[str]:
 def present_hazards(response: AssessmentsResponse) -> list[AssessedHazard]:
     """Return the hazards of an assessment that are present.
 
-    If the assessment proves no bound, return only the hazards that are the reason. A hazard is a known way in which a
-    run is less private than described.
+    If the assessment proves no bound, return only the hazards that are the reason (effect `no_bound`). A hazard is a
+    known way in which a run is less private than described.
     """
     present = [each for each in response.hazards if each.status == "present"]
     return present if is_bounded(response) else [each for each in present if each.effect == "no_bound"]

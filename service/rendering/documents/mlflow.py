@@ -26,8 +26,9 @@ def mlflow_run(response: AssessmentsResponse) -> str:
     They are arguments of `log_params`, `log_metrics` and `set_tags`.
 
     Keys consist of letters, digits, `_`, `-`, `.` and `/`. There are fewer than 100 parameters and 1000 metrics.
-    Metrics are finite; the tag dp.infinite names the infinite ones. Metrics are omitted if nothing is proved about the
-    run or against an attacker. Epsilon at delta 1 is omitted as well, since it says nothing.
+    Metrics are finite; the tag dp.infinite names the infinite ones. There are no metrics if nothing is proved about the
+    run, and none about an attacker about whom an assumption does not hold. Epsilon at delta 1 is omitted as well, since
+    it says nothing.
     """
     metrics: dict[str, float] = {}
     infinite: list[str] = []
@@ -46,7 +47,11 @@ def mlflow_run(response: AssessmentsResponse) -> str:
 
 
 def _numbers(attacked: AssessedThreatModel, room: str) -> list[tuple[str, float]]:
-    """Return the names and values of the metrics about one attacker, with names that begin with `room`."""
+    """Return the names and values of the metrics about one attacker, with names that begin with `room`.
+
+    A number is the safe value of an answer. Its lower bound follows, under the name with `.lower`, unless the answer is
+    an approximation.
+    """
     return [
         (f"{PREFIX}{room}{row.key}{suffix}", number)
         for row in rows(attacked.answers)

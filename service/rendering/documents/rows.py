@@ -41,8 +41,8 @@ NUMBERS: Final = ("epsilon", "gdp_mu", "deletion_capacity")
 class ReportRow(NamedTuple):
     """Number as a table row: its title, a key of ASCII letters, digits and `_.-`, its bounds, and its evidence.
 
-    `is_share` is whether the number is shown in percent. `says_nothing` marks an epsilon at delta 1, which every run
-    meets.
+    `value` is the safe value, and an approximation has no bounds (None). `is_share` is whether the number is shown in
+    percent. `says_nothing` marks an epsilon at delta 1, which every run meets.
     """
 
     title: str
@@ -56,7 +56,10 @@ class ReportRow(NamedTuple):
 
     @property
     def at_most(self) -> str:
-        """Upper bound in words, rounded up, or the estimate of an approximation."""
+        """Upper bound in words, rounded up, or the estimate of an approximation.
+
+        The text is "no finite number" for an infinite one, and "says nothing" for epsilon at delta 1.
+        """
         if self.says_nothing:
             return SAYS_NOTHING
         number = self.value if self.upper is None else self.upper
@@ -67,7 +70,7 @@ class ReportRow(NamedTuple):
 
     @property
     def at_least(self) -> str:
-        """Lower bound in words, rounded down, or "" for an approximation."""
+        """Lower bound in words, rounded down, or "" for an approximation and for epsilon at delta 1."""
         if self.lower is None or self.says_nothing:
             return ""
         if math.isinf(self.lower):
@@ -98,7 +101,10 @@ ACCUSED: Final = (
 
 
 def remarks(answers: tuple[Answer, ...]) -> Iterator[str]:
-    """Yield remarks about predictive values, which depend on the prior."""
+    """Yield remarks about predictive values, which depend on the prior.
+
+    Yield nothing if no answer is a predictive value.
+    """
     asked = [each for each in answers if each.type in ("positive_predictive_value", "negative_predictive_value")]
     if asked:
         yield ACCUSED
@@ -107,7 +113,7 @@ def remarks(answers: tuple[Answer, ...]) -> Iterator[str]:
 
 
 def _name(answer: Answer) -> tuple[str, str]:
-    """Return the title and the key of the number of an answer."""
+    """Return the title of an answer's number for readers, and its key of ASCII letters, digits and `_.-`."""
     match answer.question:
         case EpsilonQuestion(delta=delta):
             return AT_DELTA.get(delta, f"Epsilon at delta {format_exact(delta)}"), "epsilon"

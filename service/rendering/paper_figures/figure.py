@@ -51,7 +51,9 @@ class Axis:
 class PaperFigure:
     """Figure or table of a paper that the service computes again from `parts`.
 
-    `finding` states what agrees with the paper, and what does not.
+    `x` and `y` are its axes, `label` its number in the paper, and `band` what the edges of points are unless they are
+    proved bounds. `agrees` is whether the computed points agree with the paper (`yes`, `partly`, `no`). `finding`
+    states what agrees with the paper, and what does not.
     """
 
     name: str

@@ -16,7 +16,8 @@ EXACT: Final = {**RATIOS, "ratio_exact": "to epsilon(X), exact"}
 def _parts(member: str, values: Sequence[float], fixed: dict[str, Any], series: dict[str, str]) -> list[FigurePart]:
     """Return one simulation of a figure for each of the `values` of the member `member` of the request.
 
-    `fixed` has the other members, and `series` maps members of the response to names of series.
+    The value of the member is the abscissa, and the edges of a point are one standard deviation from the mean. `fixed`
+    has the other members, and `series` maps members of the response to names of series.
     """
     return [_part({**fixed, member: value, "seed": 1}, value, series) for value in values]
 

@@ -62,7 +62,7 @@ def _point(series: str, x: float, number: Any) -> FigurePoint:
 def simulated_roc(part: str, series: str) -> Reader:
     """Return a function that reads the ROC curve of a simulated attack, from the part `part` of an audit's response.
 
-    The band is the confidence band of the power.
+    `series` is the name of the series. The band is the confidence band of the power.
     """
 
     def read(answer: Answer) -> list[FigurePoint]:

@@ -13,7 +13,7 @@ from service.rendering.sentences.units import unit_name
 class Clause(NamedTuple):
     """Requirement of a guideline, with the section and the sentence of the report that answer the requirement.
 
-    The texts are "" if the report has no answer.
+    If the report has no answer, `place` is empty and `answer` says why.
     """
 
     requirement: str
@@ -49,14 +49,14 @@ OF_NUMBERS: Final = frozenset(
 def guidelines(response: AssessmentsResponse) -> tuple[Guideline, ...]:
     """Return the clauses of NIST SP 800-226, NIST AI RMF 1.0 and ISO/IEC 27559:2022 with their answers.
 
-    If nothing is proved about the run, clauses that ask for numbers have no answer.
+    If nothing is proved about the run, the answer to clauses that ask for numbers is that nothing is proved.
     """
     found = _of_evaluation(response), _of_risk_management(response), _of_deidentification()
     return found if response.summary.bounded else tuple(map(_without_numbers, found))
 
 
 def _without_numbers(guideline: Guideline) -> Guideline:
-    """Return a guideline whose clauses about numbers have no answer in the report."""
+    """Return a guideline in which the answer to clauses about numbers is that nothing is proved."""
     clauses = (
         each._replace(place="", answer=NOT_PROVED) if each.requirement in OF_NUMBERS else each
         for each in guideline.clauses

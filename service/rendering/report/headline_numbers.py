@@ -19,7 +19,8 @@ class HeadlineNumber(NamedTuple):
     """Headline number as the report shows it.
 
     `share` is the number in percent, `between` its bounds in words. `bar` has the value of guessing, the lower bound
-    and the upper bound as positions in percent of the width, or None for an approximation.
+    and the upper bound as positions in percent of the width, or None for an approximation. `scale` says in words which
+    range the bar shows ("0 to 100 %"), and is empty without a bar.
     """
 
     title: str
@@ -33,7 +34,7 @@ class HeadlineNumber(NamedTuple):
 def headline_numbers(response: AssessmentsResponse) -> list[HeadlineNumber]:
     """Return power, reconstruction and accuracy of the worst case as headline numbers.
 
-    The list is empty if nothing is proved about the run.
+    A number that the assessment could not answer is left out. The list is empty if nothing is proved about the run.
     """
     if not response.summary.bounded:
         return []

@@ -38,9 +38,11 @@ LONGEST_REQUEST: Final = 20_000
 def render_report(
     response: AssessmentsResponse, charts: Sequence[Spec], drawings: Sequence[bytes], shown: list[str]
 ) -> bytes:
-    """Render the HTML page of an assessment. `drawings` has an SVG for each chart, `shown` the digests of all results.
+    """Render the HTML page of an assessment, and return its bytes.
 
-    If nothing is proved about the run, the page has no results in numbers.
+    `charts` are Vega-Lite specifications, `drawings` has an SVG for each of them, and `shown` the digests of all
+    results. If nothing is proved about the run, the page has no results in numbers. Raise ValueError for a drawing that
+    is no plain SVG element.
     """
     request = canonical_text(request_of(response))
     page = _template().render(
@@ -78,7 +80,7 @@ def render_report(
 def request_of(response: AssessmentsResponse) -> AssessmentsRequest:
     """Return the request of an assessment from its response, with the defaults filled in.
 
-    The request has the digest of the response.
+    The request has the digest of the response. Rules of a policy are those of the decision, in its order.
     """
     decision = response.decision
     policy: dict[str, Any] = {}
@@ -139,7 +141,10 @@ def _inserted(drawing: bytes, name: str) -> Markup:
 
 
 def _sections(statement: str) -> list[tuple[str, list[str]]]:
-    """Parse the plain text of a statement into titles and items."""
+    """Parse the plain text of a statement into titles and items.
+
+    An item begins with "- ", and indented lines continue it.
+    """
     found: list[tuple[str, list[str]]] = []
     for line in statement.splitlines():
         if line.startswith("- "):
@@ -154,8 +159,8 @@ def _sections(statement: str) -> list[tuple[str, list[str]]]:
 def _table(attacked: Sequence[AssessedThreatModel]) -> list[tuple[str, list[ReportRow | None]]]:
     """Return rows (title, cells) of the table of a report, with a row for each number and a cell for each attacker.
 
-    The numbers are those of the worst case. Attackers whose assumptions do not hold are left out. A cell is None if the
-    attacker has no such number.
+    The rows are the numbers of the first attacker, the worst case. A cell is None if the attacker has no such number,
+    or if an assumption about the attacker does not hold.
     """
     columns = [{} if is_refuted(each) else {row.key: row for row in rows(each.answers)} for each in attacked]
     return [(row.title, [column.get(key) for column in columns]) for key, row in columns[0].items()]
@@ -182,7 +187,7 @@ def _spans(text: str) -> Markup:
 def _rulings(response: AssessmentsResponse) -> list[dict[str, str | None]]:
     """Return the outcome of every limit of the policy, as template values.
 
-    The list is empty if the verdict already says that nothing is proved.
+    The list is empty without a policy, and if nothing is proved about the run.
     """
     if response.decision is None or not response.summary.bounded:
         return []

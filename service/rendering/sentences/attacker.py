@@ -26,7 +26,10 @@ NEIGHBOURS: Final[Mapping[NeighboringRelation, str]] = {
 
 
 def attacker(model: ThreatModelSpec) -> str:
-    """Return an attacker in words with all its parameters, to follow "against"."""
+    """Return an attacker in words with all its parameters, to follow "against".
+
+    The populations and the attackers of a mixture are listed up to 200 characters, with an ellipsis for the others.
+    """
     match model:
         case WorstCaseThreatModel():
             return _worst_case(model)

@@ -20,8 +20,8 @@ Fields = Mapping[str, Any]
 def pair_sentence(epsilon: Fields, delta: float, unit: str, *, delta_is_small: bool) -> str:
     """Return a sentence with the guarantee of epsilon at delta per privacy unit, or that the pair guarantees nothing.
 
-    `epsilon` has the fields of an answer. `delta_is_small` is False if a delta of this size would allow the publication
-    of a record.
+    `epsilon` (nats) has the fields of an answer, and `unit` is the privacy unit in words. `delta_is_small` is False if
+    a delta of this size would allow the publication of a record.
     """
     upper = epsilon["upper"]
     if delta == 1:
@@ -68,7 +68,11 @@ def power_sentence(rate: float, power: Fields, members: str) -> str:
 
 
 def reconstruction_sentence(chance: float, gamma: Fields) -> str:
-    """Return a sentence on how much a release increases the probability of a reconstruction, from `chance` to gamma."""
+    """Return a sentence on how much a release increases the probability of a reconstruction, from `chance` to gamma.
+
+    `chance` is the probability of success without the release, and `gamma` has the fields of the answer: the largest
+    probability with it.
+    """
     upper = gamma["upper"]
     who = f"A reconstruction with a chance of {percent_exact(chance)} without the release"
     if upper is None:

@@ -47,7 +47,7 @@ def meaning(limit: Limit) -> str:
 
 
 def _conditions(question: QuestionSpec) -> str:
-    """Return the parameters of the question of a limit, to follow "At"."""
+    """Return the parameters of the question of a limit, to follow "At", or "" without such parameters."""
     match question:
         case TradeOffQuestion(false_positive_rates=(rate, *_)):
             return _rate(rate)

@@ -33,8 +33,8 @@ PROVED: Final = "the safe bound of an enclosure, rounded to the safe side"
 def statement(facts: RunFacts, decided: Mapping[str, Any] | None, mechanism: str, engine_version: str) -> str:
     """Return the statement with the sections of Ponomareva et al. 2023 (How to DP-fy ML), Section 5.3, and the policy.
 
-    `decided` is the decision of a policy, or None. `mechanism` is its canonical JSON. If nothing is proved about the
-    run, the statement contains no bound.
+    `facts` describe the run. `decided` is the decision of a policy, or None. `mechanism` is its canonical JSON. If
+    nothing is proved about the run, the statement contains no bound.
     """
     numbers = [*_numbers(facts)] if facts.is_bounded else [facts.why_unbounded]
     about = [*_about(facts.context)]
@@ -99,14 +99,20 @@ def _numbers(facts: RunFacts) -> Iterator[str]:
 
 
 def _amount(answer: Fields, *, points: bool = False) -> str:
-    """Format the share in an answer, rounded up, with "at most" for a bound and "about" for an estimate."""
+    """Format the share in an answer, rounded up, with "at most" for a bound and "about" for an estimate.
+
+    The unit is percent, or percentage points with `points`.
+    """
     upper = answer["upper"]
     number, side = (answer["value"], "about") if upper is None else (upper, "at most")
     return f"{side} {points_up(number)} percentage points" if points else f"{side} {percent_up(number)}"
 
 
 def _with_kind(sentence: str, answer: Fields) -> str:
-    """Append the evidence and the source of a number to a sentence."""
+    """Append the evidence and the source of a number to a sentence.
+
+    If the bounds of the number are those of two theorems, the sentence also says so.
+    """
     bracket = "" if answer["tight"] is not False else "; the true number lies between bounds of two theorems"
     return f"{sentence.removesuffix('.')} ({answer['evidence']}, by {answer['source']}{bracket})."
 

@@ -32,9 +32,9 @@ class RunFacts(NamedTuple):
     """Facts about a run that its texts state.
 
     `mechanism` is that of the request, and `threat_model` the attacker in all numbers. `answers` has the fields of the
-    answers to the standard questions. `gdp` and `hazards` are fields of the response. `changed` is a sentence about
-    changes that hazards made to the run, or None. A hazard is a known way in which a run is less private than
-    described.
+    answers to the standard questions: epsilon, advantage, trade-off curve, reconstruction, accuracy and predictive
+    value. `gdp` and `hazards` are fields of the response. `changed` is a sentence about changes that hazards made to
+    the run, or None. A hazard is a known way in which a run is less private than described.
     """
 
     mechanism: MechanismSpec
@@ -48,7 +48,11 @@ class RunFacts(NamedTuple):
 
     @property
     def is_bounded(self) -> bool:
-        """Whether any number about the run is a valid bound."""
+        """Whether the numbers about the run are valid bounds.
+
+        They are not if an assumption behind all of them is attested not to hold, or if the effect of a hazard is
+        unknown.
+        """
         return not refuted(self.assumptions) and all(each["effect"] != "no_bound" for each in self.hazards)
 
     @property
@@ -90,7 +94,10 @@ class RunFacts(NamedTuple):
 
 
 def run_summary(facts: RunFacts) -> RunSummary:
-    """Return title, sentence and paragraph of an assessment."""
+    """Return title, sentence and paragraph of an assessment.
+
+    If nothing is proved about the run, sentence and paragraph say why.
+    """
     return RunSummary(
         title=run_title(facts.mechanism),
         bounded=facts.is_bounded,
@@ -106,7 +113,10 @@ def _unbounded_paragraph(facts: RunFacts) -> Iterator[str]:
 
 
 def _bounded_paragraph(facts: RunFacts) -> list[str]:
-    """Return the sentences of a paragraph. The least important sentences are dropped beyond `MOST_WORDS` words."""
+    """Return the sentences of a paragraph about a run with valid bounds.
+
+    While it has more than `MOST_WORDS` (120) words, up to three less important sentences are dropped or shortened.
+    """
     context = facts.context
     changed = [] if facts.changed is None else [facts.changed]
     little = [LITTLE] if facts.is_present("epsilon_says_little") and "differentially" in facts.guarantee else []

@@ -44,7 +44,10 @@ SHORTEST_PART: Final = 24
 
 
 def run_title(mechanism: MechanismSpec, longest: int = LONGEST_TITLE) -> str:
-    """Return a mechanism in words, with at most `longest` characters. Items that do not fit are omitted completely."""
+    """Return a mechanism in words, with at most `longest` characters.
+
+    Items that do not fit are omitted completely, and an ellipsis replaces them; it may be the whole title.
+    """
     match mechanism:
         case RepeatedMechanism(mechanism=inner, steps=steps):
             return _around(inner, _times(steps), longest)
@@ -76,7 +79,10 @@ def joined(items: Iterable[str], longest: int, separator: str = ", ") -> str:
 
 
 def _around(inner: MechanismSpec, item: str, longest: int) -> str:
-    """Return the title of the mechanism `inner` inside another one, followed by `item`, such as "repeated 10 times"."""
+    """Return the title of the mechanism `inner` inside another one, followed by `item`, such as "repeated 10 times".
+
+    Return an ellipsis if fewer than 24 characters remain for the inner title.
+    """
     room = longest - len(item) - len("(), ")
     if room < SHORTEST_PART:
         return MORE

@@ -25,7 +25,10 @@ def unit_name(context: AssessmentContext) -> str:
 
 
 def cap_of(context: AssessmentContext, threat_model: WorstCaseThreatModel) -> int | None:
-    """Return the largest number of records that one privacy unit (for example a person) has, or None if unknown."""
+    """Return the largest number of records that one privacy unit (for example a person) has, or None if unknown.
+
+    The number of the threat model counts before that of the context. A unit that is one record by definition has one.
+    """
     if context.privacy_unit in ONE_RECORD_UNITS:
         return threat_model.records or 1
     return context.records if threat_model.records is None else threat_model.records

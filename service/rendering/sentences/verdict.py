@@ -29,7 +29,10 @@ class Standing(NamedTuple):
 
 
 def verdict_sentence(standing: Standing) -> str:
-    """Return the verdict as a sentence. Only a sentence that starts with "Every limit" states that a limit is met."""
+    """Return the verdict as a sentence. Only a sentence that starts with "Every limit" states that a limit is met.
+
+    An undecided verdict has the reason of its first undecided rule.
+    """
     match standing.verdict:
         case "void":
             return (

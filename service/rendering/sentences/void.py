@@ -43,7 +43,7 @@ def void(broken: Sequence[AssessedAssumption]) -> str:
 
 
 def unproved(hazards: Sequence[Mapping[str, Any]]) -> str:
-    """Return the sentence that replaces numbers if these hazards leave a run that cannot be computed.
+    """Return the sentence that replaces numbers if these hazards have an unknown effect (`no_bound`).
 
     A hazard is a known way in which a run is less private than described.
     """

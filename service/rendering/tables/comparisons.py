@@ -21,7 +21,10 @@ class Cell(NamedTuple):
 
 
 def cells(response: ComparisonsResponse, quantity: RankedQuantity) -> Iterator[Cell]:
-    """Yield the numbers of one compared quantity, run by run."""
+    """Yield the numbers of one compared quantity, run by run.
+
+    For a trade-off curve the number is the power at the point of the quantity.
+    """
     for run in response.runs:
         yield _cell(run.answers[quantity.question], quantity.point)
 
@@ -54,7 +57,7 @@ def to_text(response: ComparisonsResponse) -> str:
     """Write a comparison as a text table with a column for each run, and a line for each pair of runs.
 
     Numbers have six digits and are rounded to the safe side. Both bounds are shown if they differ in six digits. `~`
-    marks approximations, `*` the best run.
+    marks approximations, `*` the provably best run, and `?` the best one by its safe bound.
     """
     head = ["", *(run.name for run in response.runs)]
     rows = [[quantity.label, *_row(response, quantity)] for quantity in response.quantities]
@@ -113,7 +116,10 @@ LONGEST_RATE: Final = 8
 
 
 def _rate(rate: float, outward: Callable[[float, int], str]) -> str:
-    """Format a rate with all its digits if they are few, as in a request; otherwise round it by `outward`."""
+    """Format a rate of a request with all its digits if they fit into 8 characters; otherwise round it by `outward`.
+
+    `outward` is `rounded_up` or `rounded_down`.
+    """
     given = format_exact(rate)
     return given if len(given) <= LONGEST_RATE else outward(rate, SHOWN)
 

@@ -42,7 +42,7 @@ def _columns(response: CurvesResponse) -> Iterator[tuple[str, list[Any]]]:
 
 
 def _prefixes(curves: tuple[Curve, ...]) -> Iterator[str]:
-    """Yield a distinct name for each curve; the only curve of a response needs none."""
+    """Yield a distinct name for each curve; the only curve of a response has an empty one."""
     names = [f"{each.threat_model.type} {each.requested_method} {each.direction}" for each in curves]
     found = Counter[str]()
     for name in names:

@@ -36,7 +36,10 @@ SAFE_WIDTH: Final = 2e-6
 
 
 class NumberRow(NamedTuple):
-    """Number of a response with its label. The bounds are None for an approximation."""
+    """Number of a response with its label `what`. The bounds are None for an approximation.
+
+    `remark` says, for example, that an enclosure is wider than requested.
+    """
 
     what: str
     value: float
@@ -47,7 +50,10 @@ class NumberRow(NamedTuple):
 
 
 def number_rows(response: Object) -> list[NumberRow]:
-    """Return a row for every number with bounds, in the order of the response."""
+    """Return a row for every number with bounds, in the order of the response.
+
+    Numbers that repeat another one of the response, such as the type II error beside the power, are left out.
+    """
     return list(_walk(response, "", _Context("", "")))
 
 
@@ -105,7 +111,10 @@ def _curves(curves: Iterable[Object], rates: Iterable[float]) -> Iterator[Number
 
 
 def _label(value_fields: Object) -> str:
-    """Return the label of the answer that a JSON object contains: its question or conversion with the parameters."""
+    """Return the label of the answer that a JSON object contains: its question or conversion with the parameters.
+
+    The label is empty for an object without a question and a conversion.
+    """
     question = value_fields.get("question") or value_fields.get("conversion")
     if not isinstance(question, dict):
         return ""
@@ -121,7 +130,10 @@ def _label(value_fields: Object) -> str:
 
 
 def _joined(what: str, name: str, entry: Object | None = None) -> str:
-    """Return a label of a number: `what` with the name of its member, and the values that distinguish a list entry."""
+    """Return a label of a number: `what` with the name of its member, and the values that distinguish a list entry.
+
+    `entry` is the entry of a list that contains the number, or None.
+    """
     words = [what] if what else []
     value_fields = entry or {}
     if name == "threat_models":
@@ -138,7 +150,7 @@ def _joined(what: str, name: str, entry: Object | None = None) -> str:
 
 
 def _number(value: object) -> float | None:
-    """Return a number of a JSON response as a float. Infinities are strings in JSON."""
+    """Return a number of a JSON response as a float. Infinities are strings in JSON, and null (no bound) stays None."""
     return None if value is None else float(cast("float | str", value))
 
 
@@ -155,7 +167,8 @@ def to_csv(response: Object) -> str:
 def to_table(response: Object, width: int | None = None) -> str:
     """Write the numbers of a response as a table with six digits, rounded to the safe side.
 
-    Single values stand above the numbers, notes below. `width` is the number of columns of the terminal, or None.
+    Single values stand above the numbers, notes below. `width` is the number of columns of the terminal, or None for
+    120. Rows beyond 100 are only counted.
     """
     from rich.box import SIMPLE
     from rich.console import Console
@@ -201,7 +214,7 @@ def refit(text: str, width: int) -> str:
 
 
 def align_csv(comma_separated_rows: str) -> str:
-    """Align CSV in columns, numbers to the right. Rows beyond `MOST_ROWS` are only counted."""
+    """Align CSV in columns, numbers to the right. Rows beyond `MOST_ROWS` (100) are only counted."""
     head, *found = csv.reader(io.StringIO(comma_separated_rows))
     shown = [head, *found[:MOST_ROWS]]
     widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
@@ -239,7 +252,10 @@ def _safe_value(row: NumberRow) -> str:
 
 
 def _bounds_text(row: NumberRow) -> tuple[str, str] | None:
-    """Return both bounds of a row as texts if they differ in the printed digits, otherwise None."""
+    """Return both bounds of a row as texts, or None.
+
+    The result is None for an approximation, and if the bounds agree in six digits (relative width at most 2e-6).
+    """
     if row.lower is None or row.upper is None or row.lower == row.upper:
         return None
     if row.upper - row.lower <= SAFE_WIDTH * abs(row.upper) < math.inf:
@@ -248,7 +264,7 @@ def _bounds_text(row: NumberRow) -> tuple[str, str] | None:
 
 
 def _sentences(response: Object) -> Iterator[str]:
-    """Yield sentences of a response: notes, hazards that may be present, and assumptions that nobody attests.
+    """Yield sentences of a response: notes, hazards that are not absent, and the codes of its assumptions.
 
     A hazard is a known way in which a run is less private than described.
     """

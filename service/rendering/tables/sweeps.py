@@ -90,7 +90,10 @@ def _beside(response: SweepsResponse) -> tuple[SweptAnswer, ...]:
 
 
 def _row(answer: SweptAnswer, point: int) -> dict[str, Any]:
-    """Return the numbers of a sweep's answer at one point, by name."""
+    """Return the numbers of a sweep's answer at one point, by name.
+
+    Infinities are texts. A missing number is None; missing logarithms and a missing limit are left out.
+    """
     found: dict[str, Any] = {"label": answer.label}
     for end in (*ENDS, "evidence", "tight", "method"):
         column = getattr(answer, end)

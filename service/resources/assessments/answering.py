@@ -27,7 +27,10 @@ NOTHING_RESOLVED: Final[Mapping[BoundsRequest, ResolvedRequest]] = MappingProxyT
 
 
 def worst_case_of(run: AssessedRun, tolerance: float, questions: Sequence[QuestionSpec]) -> BoundsRequest:
-    """Return a request for bounds that puts `questions` about `run` against the worst case."""
+    """Return a request for bounds that puts `questions` about `run` against the worst case.
+
+    `tolerance` is the relative width of answers that the request asks for.
+    """
     return BoundsRequest(
         mechanism=run.mechanism,
         threat_model=run.threat_model,
@@ -39,7 +42,8 @@ def worst_case_of(run: AssessedRun, tolerance: float, questions: Sequence[Questi
 def curves_of(asked: BoundsRequest, resolved: ResolvedRequest | None = None) -> TradeOffPair:
     """Return the trade-off curves of the request `asked` for bounds.
 
-    Raises PrivacyComputationError with a JSON pointer into the request for the assessment.
+    Raises PrivacyComputationError with a JSON pointer into the request for the assessment. `resolved` is the same
+    request with its chosen engines, if they are known.
     """
     try:
         return (resolved or resolve_request(asked)).primary.curves
@@ -122,7 +126,10 @@ class Answering:
         return known
 
     def again(self, rule: PolicyRule, place: str) -> ResponseFields:
-        """Evaluate a policy rule again, with the work that the caller allows, and store the answer."""
+        """Evaluate the policy rule at the JSON pointer `place` again, with the work that the caller allows.
+
+        Return the answer, which is also stored.
+        """
         model = attacker_of(rule, self._run) or self._run.threat_model
         if model == self._run.threat_model:
             self._read(rule.question, f"{place}/question")
@@ -154,7 +161,7 @@ class Answering:
         self._store([(question, last)])
 
     def _known_answer(self, model: ThreatModelSpec, question: QuestionSpec) -> ResponseFields | None:
-        """Return a stored answer that answers the question, or None.
+        """Return a stored answer against the attacker `model` that answers the question, or None.
 
         The stored answer belongs to an equal question, or to a trade-off curve that contains the requested rate.
         """
@@ -191,7 +198,8 @@ def attacker_of(rule: PolicyRule, run: AssessedRun) -> ThreatModelSpec | None:
 def ruled(run: AssessedRun, rule: PolicyRule, place: str, tolerance: float) -> tuple[BoundsRequest, dict[str, str]]:
     """Return the request for bounds of the policy rule `rule` against its own attacker, and pointers of its parts.
 
-    The JSON pointers are below `place`, that of the rule.
+    The JSON pointers are below `place`, that of the rule. `tolerance` is the relative width of answers that the request
+    asks for.
     """
     model = attacker_of(rule, run)
     given: dict[str, Any] = {} if model is None else {"threat_model": model}

@@ -75,7 +75,11 @@ class AssessmentPlans:
 
 
 def compute_assessment(request: AssessmentsRequest, digest: str, engine_version: str) -> ResponseFields:
-    """Return the assessment of a run. Raises the error of the first part that the service cannot answer."""
+    """Return the assessment of a run as fields of the response.
+
+    `digest` and `engine_version` become fields of the response. Raises the error of the first part that the service
+    cannot answer.
+    """
     return _response(request, _planned(request)[0], digest, engine_version)
 
 
@@ -85,7 +89,9 @@ class _Figures(NamedTuple):
 
     `answers` are those of the worst case to the standard questions, and `power` is that at the false positive rate of
     the context. `relaxed` are the fields of weaker attackers, and `others` the attackers that do not apply. `rules` are
-    the answered rules of the policy. `gdp` and `point` are None where they are not shown.
+    the answered rules of the policy. `gdp` is the summary by mu of Gaussian differential privacy, and None if it is too
+    expensive or does not exist (`gdp_summary`). `point` compares the power of the curve with that which one (epsilon,
+    delta) allows, or is None (`one_point`).
     """
 
     answers: list[dict[str, Any]]
@@ -98,7 +104,10 @@ class _Figures(NamedTuple):
 
 
 def _figures(request: AssessmentsRequest, plans: AssessmentPlans, assumptions: tuple[Any, ...]) -> _Figures:
-    """Return the numbers of an assessment. Raise UnsupportedCombination for an attestation that does not apply."""
+    """Return the numbers of an assessment. Raise UnsupportedCombination for an attestation that does not apply.
+
+    `plans` has the chosen engines.
+    """
     run, context = plans.settled.run, request.context
     questions = standard_questions(context)
     with at_most(MOST_WORK) as work:
@@ -216,7 +225,11 @@ def _power_at(rate: float, answer: ResponseFields) -> ResponseFields:
 def _apply_policy(
     request: AssessmentsRequest, rule_results: Sequence[ResponseFields], grounds: RulingGrounds, digest: str
 ) -> ResponseFields | None:
-    """Return the decision of the policy in `request` as fields of the response, or None without a policy."""
+    """Return the decision of the policy in `request` as fields of the response, or None without a policy.
+
+    `rule_results` are the results of its rules, `grounds` what else the verdict rests on, and `digest` is that of the
+    request.
+    """
     if request.policy is None:
         return None
     return decision(request.policy, rule_results, digest, grounds)
@@ -225,7 +238,10 @@ def _apply_policy(
 def _relaxed(
     run: AssessedRun, plans: AssessmentPlans, shares: WorkBudgetShares, asking: Answering
 ) -> tuple[list[dict[str, Any]], list[NotApplicable]]:
-    """Return the answers against attackers weaker than the worst case, and the list of attackers that do not apply."""
+    """Return the answers against attackers weaker than the worst case, and the list of attackers that do not apply.
+
+    `asking` stores the answers, and `shares` divides the allowed work.
+    """
     fields: list[dict[str, Any]] = []
     others, shown = list(plans.attackers.others), [run.threat_model]
     for asked, _ in plans.attackers.requests:
@@ -262,7 +278,7 @@ def _worst_case_request(request: AssessmentsRequest, run: AssessedRun) -> Bounds
 
 
 def _planned(request: AssessmentsRequest) -> tuple[AssessmentPlans, Quote]:
-    """Return the engines chosen for all attackers and rules of an assessment, and the estimated cost of the answers."""
+    """Return the engines chosen for all attackers and rules of an assessment, and the estimated cost (microseconds)."""
     settled = judged_of(request)
     run = settled.run
     asked = [(_worst_case_request(request, run), {"/questions": "/context"})]
@@ -280,7 +296,7 @@ def _planned(request: AssessmentsRequest) -> tuple[AssessmentPlans, Quote]:
 
 
 def assessment_quote(request: AssessmentsRequest) -> Quote:
-    """Return the estimated cost of an assessment over all attackers and rules.
+    """Return the estimated cost of an assessment over all attackers and rules, in microseconds of CPU time.
 
     An assessment never runs in the event loop.
     """

@@ -51,7 +51,11 @@ MU: Final = GdpMuQuestion(type="gdp_mu", false_positive_rate_min=MU_RANGE, type_
 
 
 def standard_questions(context: AssessmentContext) -> tuple[QuestionSpec, ...]:
-    """Return the questions that an assessment answers against every attacker, given its context."""
+    """Return the six questions that an assessment answers against every attacker, given its context.
+
+    They are about epsilon at the delta of the context, the advantage, the power at four false positive rates,
+    reconstruction, and accuracy and positive predictive value at the prior of the context.
+    """
     rate = context.false_positive_rate
     return (
         EpsilonQuestion(type="epsilon", delta=context.delta),
@@ -76,7 +80,7 @@ class Attackers:
     others : tuple of NotApplicable
         Attackers that do not apply.
     expensive : tuple
-        Attackers that apply but are too expensive.
+        Attackers that apply, but cost more than LARGEST_COST microseconds.
     """
 
     requests: tuple[tuple[BoundsRequest, Quote], ...]
@@ -85,7 +89,10 @@ class Attackers:
 
 
 def relaxed_attackers(run: AssessedRun, tolerance: float) -> Attackers:
-    """Return the attackers of a run that are weaker than the worst case."""
+    """Return the attackers of a run that are weaker than the worst case.
+
+    `tolerance` is the relative width of answers that their requests ask for.
+    """
     if (run.threat_model.records or 1) > 1:
         reason = (
             "The theory of this attacker covers one record. The numbers of this assessment are for all records of one "

@@ -29,7 +29,7 @@ HazardImpacts: TypeAlias = list[ResponseFields]
 def as_shuffled(run: AssessedRun) -> HazardImpacts:
     """Return epsilon of the run with shuffled epochs, as two bounds from different theorems.
 
-    The result is empty if the number of records is unknown.
+    The result is empty if the number of records is unknown, and for other mechanisms than a DP-SGD run of one phase.
     """
     mechanism, context = run.mechanism, run.context
     size = max(run.sizes, default=None)
@@ -52,16 +52,17 @@ def as_shuffled(run: AssessedRun) -> HazardImpacts:
 
 
 def changed_alone(change: Change, run: AssessedRun) -> HazardImpacts:
-    """Return the epsilon of `run` with only the change `change`, without the changes of other hazards.
+    """Return the epsilon (nats) of `run` with only the change `change`, without the changes of other hazards.
 
-    A hazard is a known way in which a run is less private than described.
+    The delta is that of the context of the assessment. A hazard is a known way in which a run is less private than
+    described.
     """
     made = made_by(change, run.mechanism)
     return [] if made is None else _epsilon(_text(change), lambda: made, run)
 
 
 def judged_alone(change: Change, judged: AssessedRun, epsilon: ResponseFields) -> HazardImpacts:
-    """Return `epsilon`, that of the judged run, if `change` is its only change, else an empty result.
+    """Return the impact of `change`, the only change of the judged run, whose `epsilon` is answered already.
 
     The judged run is the described run with the changes of all present hazards. A hazard is a known way in which a run
     is less private than described.
@@ -70,9 +71,10 @@ def judged_alone(change: Change, judged: AssessedRun, epsilon: ResponseFields) -
 
 
 def tuning_advice(run: AssessedRun, epsilon: ResponseFields, described: MechanismSpec) -> str | None:
-    """Return how much a geometric number of tuning runs would reduce epsilon, as a sentence, or None if it does not.
+    """Return how much a geometric number of tuning runs would reduce epsilon, as a sentence, or None.
 
-    `epsilon` is the answer for the judged `run`, a selection among a fixed number of runs of the mechanism `described`.
+    `epsilon` (nats) is the answer for the judged `run`, a selection among a fixed number of runs of the mechanism
+    `described`. The result is None if epsilon would not fall, or one of both numbers has no finite upper bound.
     """
     runs = run.context.tuning_runs or 1
     drawn = _epsilon("", lambda: drawn_run(described, runs), run)

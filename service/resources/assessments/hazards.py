@@ -31,7 +31,9 @@ HIDDEN: Final = 1.1
 class Numbers:
     """Bounds of the judged run (with the changes of its hazards) against the worst case.
 
-    `epsilon` is the answer at the delta that the context of the request states. A hazard is a known way in which a run
+    `epsilon` (nats) is the answer at the delta that the context of the request states. `power` is the largest power of
+    an attack at the false positive rate of the context, and `power_of_one_point` the power that this epsilon alone
+    would allow. `relaxed` is whether there are answers against weaker attackers. A hazard is a known way in which a run
     is less private than described.
     """
 

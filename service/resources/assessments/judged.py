@@ -49,7 +49,11 @@ Training: TypeAlias = DpsgdMechanism | NoisySgdMechanism | PoissonSampledMechani
 @final
 @dataclass(frozen=True, slots=True)
 class AssessedRun:
-    """Training run to be assessed: mechanism, context, and the worst case with the records of a privacy unit."""
+    """Training run to be assessed: mechanism, context, and the worst case as the attacker.
+
+    The worst case counts the records of one privacy unit. For a selection among tuning runs, `composed` is the
+    composition of all runs, which bounds the selection.
+    """
 
     mechanism: MechanismSpec
     context: AssessmentContext
@@ -59,7 +63,10 @@ class AssessedRun:
 
     @property
     def for_relaxed(self) -> MechanismSpec:
-        """Mechanism whose answers against attackers weaker than the worst case bound those of this run."""
+        """Mechanism whose answers bound those of this run, if attackers are weaker than the worst case.
+
+        It is the composition of all tuning runs if the mechanism selects among them, and else the mechanism itself.
+        """
         return self.mechanism if self.composed is None else self.composed
 
     @staticmethod
@@ -69,12 +76,12 @@ class AssessedRun:
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """Sizes of the data set that the context or the mechanism states."""
+        """Sizes of the data set (numbers of records) that the context or the mechanism states."""
         return tuple(sorted({*self._named("dataset_size")}))
 
     @property
     def batches(self) -> tuple[int, ...]:
-        """Sizes of batches that the context or the mechanism states."""
+        """Sizes of batches (numbers of records) that the context or the mechanism states."""
         return tuple(sorted({*self._named("batch_size")}))
 
     @property
@@ -232,7 +239,12 @@ def _consistent_rate(run: AssessedRun) -> Change | None:
 
 
 def inconsistent_rate(run: AssessedRun) -> float | None:
-    """Return the sampling rate of the batches in the context if no step of the mechanism can have it, else None."""
+    """Return the sampling rate of the batches in the context if a step of the mechanism cannot have it, else None.
+
+    The rate is the batch size over the smallest stated size of the data set. It contradicts a step whose stated rates
+    are all more than 1 % smaller, or all more than 1 % larger. The result is None if the context states no batch size,
+    or no size of the data set is stated.
+    """
     batch, sizes = run.context.batch_size, run.sizes
     if batch is None or not sizes:
         return None

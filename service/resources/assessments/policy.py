@@ -45,7 +45,7 @@ class Rules:
             yield from self._about_attacker(rule)
 
     def assumptions_of(self, rule: PolicyRule) -> tuple[AssessedAssumption, ...]:
-        """Return the assumptions about the attacker of a rule, with their attestations."""
+        """Return the assumptions about the attacker of a policy rule, each with the attestation of the request."""
         return assessed(self._about_attacker(rule), self._request.context)
 
     def _about_attacker(self, rule: PolicyRule) -> tuple[Assumption, ...]:
@@ -58,7 +58,10 @@ class Rules:
         self._answers = [self._asking.rule(rule, _place(index)) for index, rule in enumerate(self._rules)]
 
     def rule_results(self, grounds: RulingGrounds) -> list[ResponseFields]:
-        """Return the result of every rule. Rules that are undecided for lack of work are evaluated again."""
+        """Return the result of every rule. Rules that are undecided for lack of work are evaluated again.
+
+        `grounds` are those of verdicts other than the numbers.
+        """
         with at_most(SECOND_WORK) as work:
             again = [index for index, rule in enumerate(self._rules) if _is_cut_short(rule, self._answers[index])]
             shares = WorkBudgetShares(work, len(again) + (0 if grounds.judged.is_attained else len(self._rules)))

@@ -50,12 +50,15 @@ that only relaxed attackers need."""
 
 
 def if_not(code: str) -> str:
-    """Return a sentence with the consequence if the assumption with this code does not hold."""
+    """Return a sentence with the consequence if the assumption with this code does not hold.
+
+    An unknown code counts as an assumption about a weaker attacker, whose numbers then do not hold.
+    """
     return IF_NOT.get(code, RELAXED)
 
 
 def assessed(assumptions: Sequence[Assumption], context: AssessmentContext) -> tuple[AssessedAssumption, ...]:
-    """Return the assumptions with the attestations of the context, whose statements take precedence."""
+    """Return the assumptions with the attestations of `context`, whose statements take precedence."""
     given = {each.code: each for each in context.attested}
     return tuple(_assessed(each, given.get(each.code)) for each in assumptions)
 

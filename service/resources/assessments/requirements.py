@@ -40,5 +40,5 @@ def _requirement(code: AssumptionCode, found: AssessedAssumption | None, is_atte
 
 
 def missing_of(requirements: Sequence[Requirement]) -> list[AssumptionCode]:
-    """Return the codes of the assumptions whose required attestation is missing or invalid."""
+    """Return the codes of the assumptions whose attestation is required but missing or invalid."""
     return [each.assumption for each in requirements if each.status in NOT_KEPT]

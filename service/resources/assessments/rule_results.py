@@ -72,8 +72,8 @@ def ruling(
 ) -> ResponseFields:
     """Return the result of a policy rule for the judged run (with the changes of its hazards).
 
-    `described()` returns the answer for the run as described. A hazard is a known way in which a run is less private
-    than described.
+    `answer` is that of the judged run, and `grounds` has its assumptions. `described()` returns the answer for the run
+    as described. A hazard is a known way in which a run is less private than described.
     """
     number = ReadNumber.of(answer, rule.reads)
     verdict, beside = verdict_of(rule, number), None
@@ -103,9 +103,10 @@ def ruling(
 
 
 def verdict_of(rule: PolicyRule, number: ReadNumber) -> str:
-    """Return the verdict of the policy rule `rule` on a number.
+    """Return the verdict of a policy rule on the number `number`: "met", "violated" or "undecided".
 
-    The verdicts met and violated are proved.
+    "met" is proved by the bound that is worst for the rule, and "violated" by the other bound. A number without proved
+    bounds is "undecided".
     """
     limit, sign = rule.limit, _sign(rule)
     worse, better = _ends(rule, number)
@@ -141,7 +142,10 @@ def _margin(rule: PolicyRule, number: ReadNumber) -> float | None:
 
 
 def why_undecided(rule: PolicyRule, grounds: RulingGrounds) -> str | None:
-    """Return why a policy rule stays undecided whatever the number is, or None if the number decides."""
+    """Return why a policy rule stays undecided for every value of its number, or None if the number decides.
+
+    `grounds` has the assumptions behind the number.
+    """
     if any(each.holds == "no" and each.if_not == RELAXED for each in grounds.of_attackers(rule)):
         return ATTACKER_REFUTED
     if grounds.judged.failed:
@@ -167,9 +171,10 @@ def _delta_of(rule: PolicyRule) -> float:
 
 
 def _deciding_tolerance(limit: float, lower: float | None, upper: float | None) -> float | None:
-    """Return the relative width at which an enclosure of a number would exclude `limit`, or None if it is unknown.
+    """Return the relative width at which an enclosure of a number would exclude `limit`, or None.
 
-    The true number is assumed to be in the middle of (`lower`, `upper`).
+    The true number is assumed to be in the middle of (`lower`, `upper`). The result is None without a finite bound on
+    each side, for a number 0, and for widths below the finest tolerance of a request.
     """
     if lower is None or upper is None or not math.isfinite(upper) or upper == 0:
         return None

@@ -8,7 +8,7 @@ from pydantic_core import from_json, to_json
 
 
 def decision_in(body: bytes, name: str) -> bytes | None:
-    """Return the body of a StoredDecision from an assessment, or None if the assessment has no decision with this id.
+    """Return the JSON body of a StoredDecision from the assessment `body`, or None without a decision named `name`.
 
     The members are copied without validation, since an earlier engine version may have stored the assessment.
     """

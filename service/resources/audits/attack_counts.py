@@ -57,7 +57,8 @@ NOTHING_PROVED: Final = "The counts prove nothing. At this confidence, guessing 
 def compute_attack_counts(request: AttackCountsRequest, digest: str, engine_version: str) -> AttackCountsResponse:
     """Return the privacy parameters that the counts of an attack's successes and failures rule out.
 
-    Raises PrivacyComputationError with the JSON pointer of the first faulty part.
+    `digest` and `engine_version` become fields of the response. Raises PrivacyComputationError with the JSON pointer of
+    the first faulty part.
     """
     counts = request.true_positives, request.members, request.false_positives, request.non_members
     rates = region(*counts, request.confidence)
@@ -86,7 +87,10 @@ def compute_attack_counts(request: AttackCountsRequest, digest: str, engine_vers
 
 @dataclass(frozen=True, slots=True)
 class _HeldAgainst:
-    """Verdicts on the mechanism that a request claims, if it claims one, and the assumptions behind them."""
+    """Verdicts on the mechanism that a request claims, if it claims one, and the assumptions behind them.
+
+    `bound` is the verdict for the claimed attacker, and `worst_case` that for the strongest attacker.
+    """
 
     bound: BoundVerdict | None = None
     worst_case: BoundVerdict | None = None
@@ -162,7 +166,10 @@ def _verdict(rates: Region, curves: TradeOffPair, attacker: ThreatModelSpec, *, 
 
 
 def attack_counts_quote(request: AttackCountsRequest) -> Quote:
-    """Return the estimated cost from the counts of an attack and the engines that are chosen for the curves."""
+    """Return the estimated cost, in microseconds of CPU time, of the statistics of an attack's counts.
+
+    It includes the cost of the trade-off curves of a claimed mechanism.
+    """
     if request.mechanism is None or request.threat_model is None:
         return Quote(COUNTING_COST, inline=True)
     long = unpriced(request.mechanism, [request.threat_model], CURVES_READ)

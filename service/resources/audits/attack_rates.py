@@ -17,7 +17,8 @@ PowerEnds = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
 def measured_roc(roc: EmpiricalRoc, members: int, non_members: int, confidence: float) -> MeasuredRoc:
     """Return an empirical ROC curve with its confidence bands, in the format of responses.
 
-    `members` and `non_members` are the numbers of scores of members and of non-members.
+    `members` and `non_members` are the numbers of scores of members and of non-members. `confidence` is the probability
+    with which the bands hold.
     """
     return MeasuredRoc(
         thresholds=tuple(roc.thresholds.tolist()),
@@ -36,9 +37,10 @@ def _columns(estimate: FloatArray, ends: tuple[FloatArray, FloatArray]) -> Measu
 def against_theory(roc: EmpiricalRoc, power: PowerEnds) -> tuple[TheoryPowers, Verdict, bool]:
     """Return the theory at the measured rates, the verdict, and whether the attack is weaker than its theory.
 
-    `roc` has the measured rates, and `power` computes the theory. The verdict is above the bound if the lowest true
-    positive rate of a band exceeds the bound at its largest false positive rate. The attack is provably weaker than its
-    theory if its highest true positive rate is less than the curve at the smallest false positive rate.
+    `roc` has the measured rates with confidence bands. `power` returns bounds of the largest power at a false positive
+    rate, which is the theory. The verdict is above the bound if the lowest true positive rate of a band exceeds the
+    bound at its largest false positive rate. The attack is provably weaker than its theory if its highest true positive
+    rate is less than the curve at the smallest false positive rate.
     """
     lower, upper = power(roc.false_positive_rate)
     least, most = roc.true_positive_ends()

@@ -25,7 +25,10 @@ QUERY_COST: Final = 2
 
 
 def glir_audit_quote(request: AnyGlirRequest) -> Quote:
-    """Return the estimated cost of a GLiR audit (Gaussian likelihood ratio attack). A worker computes the audit."""
+    """Return the estimated cost, in microseconds of CPU time, of a GLiR audit (Gaussian likelihood ratio attack).
+
+    A worker computes the audit.
+    """
     isotropic = request.noise_std > 0 and request.noise_covariance == "isotropic"
     if isinstance(request, GlirAuditRequest) and request.simulate is not None:
         shapes = [(request.simulate.queries, request.simulate.dimension, None)] * request.simulate.steps

@@ -51,7 +51,7 @@ def statistic_text(noise: ReleaseNoise, known: bool, estimated: bool) -> str:
     """Return the sentence with formula and law of the gradient likelihood ratio (GLiR) test statistics.
 
     `known` is whether some step has a given law of gradients, and `estimated` whether some step has background
-    gradients.
+    gradients. `noise` says where the noise is added.
     """
     texts = [FROM_BACKGROUND] if estimated else []
     if known:
@@ -123,7 +123,11 @@ def _independence(simulated: bool) -> tuple[Assumption, ...]:
 
 
 def notes(noise: ReleaseNoise, estimated: bool, one_class: bool, queries: int) -> tuple[str, ...]:
-    """Return notes for readers of the answer. `one_class` is whether all queries are members, or none of them is."""
+    """Return notes for readers of the answer.
+
+    `estimated` is whether some step has background gradients, and `queries` the number of scored gradients. `one_class`
+    is whether all queries are members, or none of them is.
+    """
     listed = [
         (
             "Queries are ranked by the sum of their log-likelihood ratios. Every threshold on the sum is an optimal "

@@ -49,7 +49,8 @@ OPTIMAL_SOURCE: Final = "Neyman and Pearson 1933: Q(Q^-1(x) - sqrt(lambda))"
 def compute_glrt_audit(request: GlrtAuditRequest, digest: str, engine_version: str) -> GlrtAuditResponse:
     """Simulate the GLRT adversary and the optimal adversary with the same random numbers.
 
-    The GLRT adversary uses the generalised likelihood ratio test.
+    The GLRT adversary uses the generalised likelihood ratio test. `digest` and `engine_version` become fields of the
+    response.
     """
     generator = np.random.Generator(np.random.PCG64(request.seed))
     signal = signal_of(request.queries, request.noise_multiplier)
@@ -93,7 +94,7 @@ def _attack(
 
 
 def glrt_audit_quote(request: GlrtAuditRequest) -> Quote:
-    """Return the estimated cost of a simulation. A worker runs it."""
+    """Return the estimated cost of a simulated GLRT audit, in microseconds of CPU time. A worker runs it."""
     trials = 2 * request.trials * (NORMAL_COST * request.dimension + TRIAL_COST)
     return Quote(int(BASE_COST + trials + CUTOFF_COST * request.cutoffs))
 

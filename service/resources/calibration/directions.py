@@ -55,7 +55,7 @@ class Directions:
 
     @property
     def group(self) -> tuple[int, ...]:
-        """Indices of the targets that determine the number: the targets that need more privacy, if there are any.
+        """Indices of the targets that determine the calibrated number: those that need more privacy, if any.
 
         Without such targets, these are the targets that need less privacy.
         """
@@ -157,7 +157,8 @@ def _needed(sign: int | None, target: CalibrationTarget, *, of_question: bool) -
 def rise_sign(need: int | None, target: CalibrationTarget) -> int:
     """Return how the answer to a target changes as the free number grows: 1 up, -1 down, 0 constant or unknown.
 
-    `need` is 1 if the target is met from some number on, -1 if it is met up to some number.
+    `target` is a question with a limit on its answer. `need` is 1 if the target is met from some number on, -1 if it is
+    met up to some number.
     """
     return (need or 0) if target.at_most is None else -(need or 0)
 
@@ -168,7 +169,7 @@ def quantity_of(target: CalibrationTarget) -> str:
 
 
 def side_of(target: CalibrationTarget) -> str | None:
-    """Return `side` of a question about a predictive value ("at" or "at_most" a rate), or None for other questions."""
+    """Return `side` of the question about a predictive value: "at_most" or "at_least"; None for other questions."""
     return getattr(target.question, "side", None)
 
 

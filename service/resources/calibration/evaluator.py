@@ -41,6 +41,8 @@ NO_BOUND: Final = "an approximation has no bound to compare with a target."
 class TargetEvaluation:
     """Result of one target of a calibration at one value of the free number.
 
+    The free number is the number to be calibrated, and `lower` and `upper` bound the number that the target limits.
+
     Attributes
     ----------
     meets, fails : bool
@@ -75,7 +77,7 @@ class PointEvaluation:
         return all(self.targets[index].meets for index in group)
 
     def failing(self, group: Sequence[int]) -> int | None:
-        """Return the index of the first target of `group` that certainly fails at this value, or None."""
+        """Return the first of the target indices `group` whose target certainly fails at this value, or None."""
         return next((index for index in group if self.targets[index].fails), None)
 
     def height(self, group: Sequence[int]) -> float:
@@ -86,28 +88,32 @@ class PointEvaluation:
         return max((self.targets[index].height for index in group), key=_nan_as_least)
 
     def to_failing(self, group: Sequence[int]) -> float:
-        """Return how much larger the height must be for a target of `group` to fail provably.
+        """Return how much larger the largest height of `group` must be for a target to fail provably.
 
-        The height is the distance of a target from being met, about in log odds of the answer.
+        The height is the distance of a target from being met, about in log odds of the answer. `group` has indices of
+        targets.
         """
         return min(self.targets[index].to_failing for index in group)
 
     def binding(self, group: Sequence[int]) -> int:
-        """Return the index of the target of `group` whose answer is nearest to its limit."""
+        """Return the index of the target, among the indices `group`, whose answer is nearest to its limit."""
         return max(group, key=lambda index: _nan_as_least(self.targets[index].height))
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Targets of a calibration with the same attacker: the request for bounds, and the JSON pointers of its parts."""
+    """Targets of a calibration with the same attacker, as one request for bounds.
+
+    `indices` are those of the targets, and `places` has their JSON pointers by the pointers in the request for bounds.
+    """
 
     request: BoundsRequest
     indices: tuple[int, ...]
     places: Mapping[str, str]
 
     def plan(self) -> Plan:
-        """Return the engine and grid for the curves of this request. Raises PrivacyComputationError."""
+        """Return the plan (engine, curves and cost) of this request. Raises PrivacyComputationError."""
         mechanism, options = mechanism_of(self.request.mechanism), options_of(self.request)
         return threat_model_of(self.request.threat_model).plan(mechanism, "auto", options)
 
@@ -122,7 +128,7 @@ class Evaluator:
     fixed : tuple of int
         Targets whose answers do not depend on the number. They are evaluated once and stored in `kept`.
     planned : Mapping of BoundsRequest to Plan
-        Engines and grids that are already chosen, by request.
+        Plans (engines, curves and costs) that are already made, by request.
     refusals : dict
         Reasons why numbers cannot be answered, by number.
     """
@@ -174,9 +180,10 @@ class Evaluator:
         return PointEvaluation(number, tuple(found[index] for index in range(len(found))))
 
     def _read(self, group: Group, request: CalibrationsRequest) -> Iterator[tuple[int, TargetEvaluation]]:
-        """Yield (index, result) of the targets of `group`, whose attacker is the same, if no result is stored.
+        """Yield (index, result) for the targets of `group` without a stored result. Their attacker is the same.
 
-        The targets are evaluated in the order of `/v1/bounds`, so that the answers are equal.
+        `request` has the free number set. The targets are evaluated in the order of `/v1/bounds`, so that the answers
+        are equal.
         """
         asked = group.request
         plan = self.planned.get(asked) or group.plan()

@@ -27,6 +27,8 @@ REFINED: Final = 2
 class SearchResult:
     """Result of the search for the least private number that meets the targets.
 
+    The free number is the number to be calibrated. `value` is the evaluation at the result.
+
     Attributes
     ----------
     group : tuple of int
@@ -65,7 +67,7 @@ class SearchResult:
 def crossing_of(evaluator: Evaluator, scale: Scale, group: Sequence[int], *known: PointEvaluation) -> Crossing:
     """Return the search for the least private number of `scale` at which the targets of the group are met.
 
-    `known` are evaluations from earlier steps.
+    `known` are evaluations from earlier steps. `evaluator` evaluates the targets.
     """
     return Crossing(
         _adapted(evaluator, lambda evaluation: _met(evaluation, group)),
@@ -91,7 +93,8 @@ def _met(evaluation: PointEvaluation, group: Sequence[int]) -> Evaluation:
 def finished_search(evaluator: Evaluator, crossing: Crossing, group: tuple[int, ...], *, proved: bool) -> SearchResult:
     """Return the result of the finished search `crossing` for the number that meets the targets `group`.
 
-    `proved` is whether a failure at the last number proves a failure at every number.
+    `evaluator` holds all evaluations. `proved` is whether a failure at the last number proves a failure at every
+    number.
     """
     inside, outside, scale = crossing.inside, crossing.outside, crossing.scale
     if inside is None:
@@ -112,7 +115,8 @@ def finished_search(evaluator: Evaluator, crossing: Crossing, group: tuple[int, 
 def unmet_result(best: PointEvaluation, group: tuple[int, ...], *, proved: bool) -> SearchResult:
     """Return a result without a number that meets the targets of the group.
 
-    `proved` states that no such number exists.
+    `best` is the evaluation at the number that comes nearest to the targets. `proved` states that no such number
+    exists.
     """
     fails = best.failing(group) is not None
     status = "infeasible" if proved else "undecided"
@@ -124,8 +128,9 @@ def _failing(
 ) -> PointEvaluation | None:
     """Return an evaluation near the result `value` at which a target of `group` certainly fails, or None.
 
-    The search starts at the neighbour `beside` of the calibrated number and continues at growing distances. It ends not
-    much further away than necessary, also if bounds come from two theorems.
+    `scale` has the numbers that may be evaluated. The search starts at the neighbour `beside` of the calibrated number
+    and continues at growing distances. It ends not much further away than necessary, also if bounds come from two
+    theorems.
     """
     if beside.failing(group) is not None:
         return beside
@@ -167,7 +172,8 @@ def _nearer(
 def _slope(evaluator: Evaluator, scale: Scale, value: PointEvaluation, group: Sequence[int]) -> float:
     """Return the decrease of the height (distance from being met) per unit of the search coordinate.
 
-    It is estimated from the nearest evaluations that are not neighbours of the value.
+    The search coordinate is the position of a number on `scale`, and `group` are indices of targets. The slope is
+    estimated from the nearest evaluations that are not neighbours of the value.
     """
     here = scale.coordinate(value.number)
     slopes = [

@@ -33,14 +33,18 @@ Steps = int | tuple[int, ...]
 
 
 def steps_follow(place: Place) -> bool:
-    """Return whether the free number determines the steps, so that the answers are not monotone in the number."""
+    """Return whether the free number determines the number of training steps.
+
+    The answers are then not monotone in the free number. `place` is the pointer of the free number.
+    """
     return monotone.steps_follow(place.kind, place.name, place.owner.__dict__)
 
 
 def beyond_plateau(evaluator: Evaluator, scale: Scale, found: SearchResult) -> SearchResult:
     """Return the least private number in the next plateaus that meets the targets, or `found` itself.
 
-    A plateau is a range of the free number with a constant number of training steps.
+    A plateau is a range of the free number with a constant number of training steps. The search ends after MISSES
+    plateaus in turn without a number that meets the targets, and where a number cannot be answered.
     """
     best, at, misses = found, found.value.number, 0
     while misses < MISSES:
@@ -83,7 +87,7 @@ def _with_neighbour(best: SearchResult, beside: PointEvaluation, scale: Scale) -
 
 
 def _fails_too(evaluator: Evaluator, scale: Scale, best: SearchResult) -> tuple[str, ...]:
-    """Return a note if a target fails at the more private end of the plateau that contains the result.
+    """Return a note if a target fails at the more private end of the plateau of `best`, else no note.
 
     A plateau is a range of the free number with a constant number of training steps.
     """
@@ -96,7 +100,7 @@ def _fails_too(evaluator: Evaluator, scale: Scale, best: SearchResult) -> tuple[
 
 
 def _next_plateau(evaluator: Evaluator, scale: Scale, at: float) -> tuple[float, float] | None:
-    """Return (first, last) number of the next plateau towards less privacy, or None at the end of the range.
+    """Return (first, last) number of the next plateau from `at` towards less privacy, or None at the end of the range.
 
     A plateau is a range of the free number with a constant number of training steps.
     """

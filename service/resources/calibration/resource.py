@@ -73,14 +73,20 @@ OTHER_SIDE: Final = (
 
 
 def compute_calibrations(request: CalibrationsRequest, digest: str, engine_version: str) -> ResponseFields:
-    """Return the calibrated number, the answers there, and the neighbouring number at which a target fails."""
+    """Return the calibrated number, the answers there, and the neighbouring number at which a target fails.
+
+    `digest` and `engine_version` become fields of the response.
+    """
     return _response(request, {}, digest, engine_version)
 
 
 def _response(
     request: CalibrationsRequest, planned: Mapping[BoundsRequest, Plan], digest: str, engine_version: str
 ) -> ResponseFields:
-    """Return the response to a calibration. `planned` holds the engines that are already chosen, by request."""
+    """Return the response to a calibration as fields. `planned` has the engines already chosen, by request.
+
+    `digest` and `engine_version` become fields of the response.
+    """
     known = _directions(request)
     evaluator = Evaluator(request, request.place, known.fixed, planned)
     with at_most(ANSWERS + evaluator.most_work) as work:
@@ -122,9 +128,9 @@ def _response(
 
 
 def calibrations_quote(request: CalibrationsRequest) -> Quote:
-    """Return the estimated cost of a calibration: a multiple of that of one evaluation of the request.
+    """Return the estimated cost of a calibration, in microseconds of CPU time.
 
-    A calibration never runs in the event loop.
+    A calibration never runs in the event loop. It is a multiple of the cost of one evaluation of the request.
     """
     _directions(request)
     try:
@@ -162,7 +168,8 @@ def _answers(request: CalibrationsRequest, evaluation: PointEvaluation, work: Wo
     """Return the answers at `evaluation`, a value of the free number, in the order of the targets.
 
     The worst case accompanies the answers of weaker attackers. Each assumption and hazard is listed once. Raises
-    PrivacyComputationError. A hazard is a known way in which a run is less private than described.
+    PrivacyComputationError. A hazard is a known way in which a run is less private than described. `work` is what the
+    answers may use.
     """
     answers = {index: target.answer for index, target in enumerate(evaluation.targets)}
     beside: dict[int, ResponseFields] = {}
@@ -194,7 +201,10 @@ def _answers(request: CalibrationsRequest, evaluation: PointEvaluation, work: Wo
 
 
 def _witness(evaluator: Evaluator, found: SearchResult) -> tuple[ResponseFields | None, ResponseFields | None]:
-    """Return (witness that the result `found` is the limit, None), or (None, the reason why there is no witness)."""
+    """Return the proof that the result `found` is the limit as (witness, None), or (None, reason) without a proof.
+
+    A witness is a less private number next to the result at which a target provably fails.
+    """
     fails = undecided = None
     if found.failing is not None:
         fails = _neighbour(evaluator, found, found.failing, found.failing.failing(found.group) or 0)
@@ -208,8 +218,8 @@ def _witness(evaluator: Evaluator, found: SearchResult) -> tuple[ResponseFields 
 def _limit(found: SearchResult, missing: ResponseFields | None) -> WidthLimit | None:
     """Return the code of the reason why no number next to the result `found` is proved to fail a target.
 
-    `missing` has the numbers next to the result that were evaluated. The code is None if every less private number
-    meets the targets, too.
+    `missing` has the numbers next to the result that were evaluated. The code is None if the status is `trivially_met`:
+    every less private number meets the targets, too.
     """
     if found.status == "trivially_met":
         return None
@@ -264,7 +274,10 @@ def _notes(evaluator: Evaluator, found: SearchResult, known: Directions) -> tupl
 
 
 def _undecided(found: SearchResult, known: Directions) -> list[str]:
-    """Return sentences that explain why no number is proved to meet all targets."""
+    """Return sentences that explain why no number is proved to meet all targets.
+
+    `known` has the directions in which the targets are met.
+    """
     open_ones = [index for index in known.fixed if not found.value.targets[index].meets]
     return [FIXED.format(index=index) for index in open_ones] or [UNPROVED]
 

@@ -21,9 +21,10 @@ ALWAYS_FAILS: Final = "the answer to the target does not depend on the free numb
 
 
 def search(request: CalibrationsRequest, evaluator: Evaluator, known: Directions) -> SearchResult:
-    """Search for the least private value of the free number that meets all targets.
+    """Search for the least private value of the free number at which all targets are met, and return the result.
 
-    Raises PrivacyComputationError if no evaluated number is served.
+    Raises PrivacyComputationError if no evaluated number is served. `evaluator` evaluates the targets, and `known` has
+    the directions in which they are met.
     """
     scale, start = _scale(request, evaluator, known)
     moving = tuple(index for index in range(len(request.targets)) if index not in known.fixed)
@@ -42,7 +43,10 @@ def search(request: CalibrationsRequest, evaluator: Evaluator, known: Directions
 
 
 def _scale(request: CalibrationsRequest, evaluator: Evaluator, known: Directions) -> tuple[Scale, float]:
-    """Return the range of the free number of the calibration, and the number at which the search starts."""
+    """Return the range of the free number of the calibration, and the number at which the search starts.
+
+    `known` has the directions in which the targets are met.
+    """
     low, high = request.interval
     shape = evaluator.place.shape
     low = max(low, TINY) if shape.minimum_excluded and low == 0 else low
@@ -66,7 +70,10 @@ def _broken(first: PointEvaluation, known: Directions) -> SearchResult | None:
 def _along(
     request: CalibrationsRequest, evaluator: Evaluator, scale: Scale, start: float, known: Directions
 ) -> SearchResult:
-    """Search the range `scale` from `start` towards less privacy, in the direction in which the targets become met."""
+    """Search the range `scale` from `start` towards less privacy, in the direction in which the targets become met.
+
+    The result may also state that no number meets the targets. `known` has the directions in which the targets are met.
+    """
     group = known.group
     if all(_is_met_whatever(request, index) for index in group):
         start = scale.first
@@ -101,7 +108,7 @@ def _exclude_each_other(found: SearchResult, known: Directions) -> bool:
 
 
 def _is_met_whatever(request: CalibrationsRequest, index: int) -> bool:
-    """Return whether every value of the free number meets a target.
+    """Return whether every value of the free number meets the target with the index `index`.
 
     This holds if the limit of the target lies beyond all possible answers to its question.
     """
@@ -125,7 +132,10 @@ def _first(evaluator: Evaluator, scale: Scale, start: float) -> PointEvaluation:
 
 
 def _check_order(request: CalibrationsRequest, evaluator: Evaluator, known: Directions) -> None:
-    """Raise NumericalFailure if enclosures contradict the theorem that the answers are monotone."""
+    """Raise NumericalFailure if enclosures contradict the theorem that the answers are monotone.
+
+    `known` has the directions in which the targets are met, and their theorem.
+    """
     if not known.theorem:
         return
     ordered = [evaluator.evaluations[number] for number in sorted(evaluator.evaluations)]

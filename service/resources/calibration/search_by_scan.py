@@ -18,7 +18,10 @@ ONCE: Final = "; the targets change once from failing to being met"
 
 
 def _spread(evaluator: Evaluator, scale: Scale, start: float) -> list[PointEvaluation]:
-    """Return evaluations at numbers across the range `scale`, or across the part of it that can be answered."""
+    """Return evaluations at numbers across the range `scale`, or across the part of it that can be answered.
+
+    `start` is evaluated in any case.
+    """
     numbers = {start, *scale.spread(PLACES)}
     served = sorted(number for number in numbers if evaluator.at(number) is not None)
     if served and len(served) < len(numbers):

@@ -32,7 +32,8 @@ HOLDS_FOR_EVERY_MECHANISM: Final = "An infinite epsilon holds for every mechanis
 def compute_certificates(request: CertificatesRequest, digest: str, engine_version: str) -> ResponseFields:
     """Return the number of a request for a certificate with its proof.
 
-    Raises PrivacyComputationError with the pointer of the faulty part.
+    `digest` and `engine_version` become fields of the response. Raises PrivacyComputationError with the pointer of the
+    faulty part.
     """
     steps = steps_of(request.mechanism, request.threat_model)
     comparison_of(request.question, 0.0, request.reads)  # an unsupported question is found before it is answered
@@ -62,7 +63,7 @@ def compute_certificates(request: CertificatesRequest, digest: str, engine_versi
 
 
 def joint_verdict(verdicts: list[str]) -> str:
-    """Return the verdict on a number from its verdicts in all directions."""
+    """Return the verdict on a number from its `verdicts` in the directions add and remove."""
     if "refuted" in verdicts:
         return "refuted"
     return "proved" if all(verdict == "proved" for verdict in verdicts) else "not_decided"
@@ -79,7 +80,10 @@ def _caveats(request: CertificatesRequest) -> ResponseFields:
 
 
 def certificates_quote(request: CertificatesRequest) -> Quote:
-    """Return the estimated cost of the proofs of a certificate, and of the answer for a request without a number."""
+    """Return the estimated cost of a certificate, in microseconds of CPU time.
+
+    It is that of the proofs, and of the answer for a request without a number.
+    """
     steps = steps_of(request.mechanism, request.threat_model)
     comparison = comparison_of(request.question, 0.0, request.reads)
     directions = 0 if comparison is None else len(comparison.directions)

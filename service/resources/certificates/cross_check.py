@@ -77,7 +77,8 @@ def _by_the_checker(
 ) -> tuple[str, str]:
     """Return the outcome of the checker for one number of a run with these steps, and the reason.
 
-    `reads` names the quantity of a curve. The safe bound must hold, and no number beyond the other bound may hold.
+    `number` has the bounds of the answer to `question`. `reads` names the quantity of a curve. The safe bound must
+    hold, and no number beyond the other bound may hold.
     """
     lower, upper = float(number["lower"]), float(number["upper"])
     safe, better = (

@@ -66,8 +66,8 @@ class NumberCondition:
 def comparison_of(question: QuestionSpec, value: float, reads: str = "power") -> NumberCondition | None:
     """Return the condition on a run under which `value` answers `question`, or None.
 
-    None means that every mechanism meets it. `reads` names the quantity of a trade-off curve. Raises
-    UnsupportedCombination with the pointer `/question`.
+    None stands for an infinite epsilon, which every mechanism has. `value` is the claimed number. `reads` names the
+    quantity of a trade-off curve. Raises UnsupportedCombination with the pointer `/question`.
     """
     if isinstance(question, EpsilonQuestion):
         if math.isinf(value):

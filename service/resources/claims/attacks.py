@@ -60,8 +60,9 @@ def counterexample_attack(
 ) -> ResponseFields:
     """Return an attack whose certified power refutes an unsafe claim.
 
-    The attack has no rate if the search for the rate would be expensive by the cost `model` of the curves. `attacker`
-    is the type of the threat model.
+    `answer` has the number that the claim is about, and `curves` are those of the run. The attack has no rate and no
+    power if the search for the rate would cost more than LARGEST_COST by the cost `model` of the curves, or finds none.
+    `attacker` is the type of the threat model.
     """
     asked: Direction = claim.question.direction
     bound, who = bound_of(claim), ATTACKERS[attacker]
@@ -87,7 +88,10 @@ def counterexample_attack(
 
 
 def attack_cost(claim: Claim, model: CostModel) -> float:
-    """Return the estimated cost, in microseconds, of the search for an attack on an unsafe claim."""
+    """Return the estimated cost, in microseconds of CPU time, of the search for an attack on an unsafe claim.
+
+    `model` is the cost model of the curves.
+    """
     bound = bound_of(claim)
     if bound is None or is_too_expensive(bound, model):
         return 0.0
@@ -96,7 +100,7 @@ def attack_cost(claim: Claim, model: CostModel) -> float:
 
 
 def is_too_expensive(bound: Bound, model: CostModel) -> bool:
-    """Return whether the search for an attack above `bound` would cost more than `LARGEST_COST` by the cost model."""
+    """Return whether the search for an attack above `bound` costs more than `LARGEST_COST` microseconds by `model`."""
     many = isinstance(bound, Ratio | GaussianCurve)
     return many and _cost(bound, model.readings()) > LARGEST_COST
 
@@ -114,9 +118,10 @@ def _cost(bound: Bound, costs: ReadingCosts) -> float:
 
 
 def _directions(asked: Direction, curves: TradeOffPair) -> tuple[Direction, ...]:
-    """Return the directions (add, remove) to search for an attack.
+    """Return the directions (add, remove) to search for an attack, for the direction `asked` of the claim.
 
-    For the direction "both", an attack in one of the directions add and remove is nearly always best.
+    For the direction "both", an attack in one of the directions add and remove is nearly always best. `curves` are
+    those of both directions.
     """
     if asked != "both":
         return (asked,)

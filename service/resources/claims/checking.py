@@ -29,9 +29,10 @@ UNSAFE: Final = 1 / 2
 
 
 def compute_claims(request: ClaimsRequest, digest: str, engine_version: str) -> ResponseFields:
-    """Answer the claimed quantities and judge the claims.
+    """Return the answers to the claimed quantities and the verdicts on the claims, as fields of the response.
 
-    Raises PrivacyComputationError with the JSON pointer of the first faulty part.
+    `digest` and `engine_version` become fields of the response. Raises PrivacyComputationError with the JSON pointer of
+    the first faulty part.
     """
     try:
         resolved = resolve_request(request.asked())
@@ -94,7 +95,10 @@ def _claim_fields(
 
 
 def claims_quote(request: ClaimsRequest) -> Quote:
-    """Return the estimated cost of the answers, and of attacks for the expected share `UNSAFE` of unsafe claims."""
+    """Return the estimated cost of the answers and attacks for a request of claims, in microseconds of CPU time.
+
+    Attacks count with the expected share `UNSAFE` of unsafe claims.
+    """
     alone = quote_nested(request.asked(), request.places())
     found = combine_quotes([alone])
     if alone.prepared is None:  # the description is too long for plans

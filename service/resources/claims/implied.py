@@ -35,7 +35,7 @@ ALLOWED_ERROR: Final = 1 + 2.0**-48
 @final
 @dataclass(frozen=True, slots=True)
 class AtRate:
-    """Bound on the power at one false positive rate: power <= allowed."""
+    """Bound on the power at the false positive rate `rate`: power <= `allowed`."""
 
     rate: float
     allowed: float
@@ -44,7 +44,10 @@ class AtRate:
 @final
 @dataclass(frozen=True, slots=True)
 class GaussianCurve:
-    """Bound of mu-GDP (Gaussian differential privacy) where both error rates are large enough."""
+    """Bound of mu-GDP (Gaussian differential privacy) where both error rates are large enough.
+
+    The false positive rate is at least `rate_min`, and the type II error at least `error_min`.
+    """
 
     mu: float
     rate_min: float
@@ -54,7 +57,7 @@ class GaussianCurve:
 @final
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """Bound on every likelihood ratio of the two hypotheses, or of the swapped hypotheses with `swapped`."""
+    """Bound e^`log_ratio` on every likelihood ratio of the two hypotheses, or of the `swapped` hypotheses."""
 
     log_ratio: float
     swapped: bool = False
@@ -64,7 +67,11 @@ Bound = SupportingLine | AtRate | GaussianCurve | Ratio
 
 
 def bound_of(claim: Claim) -> Bound | None:
-    """Return the bound on the power of every attack that a claim implies, or None if there is none."""
+    """Return the bound on the power of every attack that a claim implies, or None.
+
+    The result is None for claims that allow every power, for example an accuracy at the prior 0, and for questions that
+    imply no such bound.
+    """
     value, question = claim.number, claim.question
     match question:
         case EpsilonQuestion(delta=delta):
@@ -96,7 +103,8 @@ def _baseline(question: ReconstructionQuestion) -> float:
 def _accuracy_bound(prior: float, rate: float | None, value: float) -> Bound | None:
     """Return the bound p power + (1 - p)(1 - alpha) <= value that a claimed accuracy `value` implies.
 
-    Here p is the prior and alpha the false positive rate.
+    Here p is the prior and alpha the false positive rate. A `rate` of None stands for every false positive rate. The
+    result is None if p is 0, or if p is 1 without a rate.
     """
     if prior in (0.0, 1.0):
         return None if prior == 0 or rate is None else AtRate(rate, value)
@@ -106,9 +114,10 @@ def _accuracy_bound(prior: float, rate: float | None, value: float) -> Bound | N
 
 
 def _posterior_bound(question: QuestionSpec, value: float) -> Bound | None:
-    """Return the bound on likelihood ratios that an extreme posterior probability implies.
+    """Return the bound on likelihood ratios that a claimed extreme posterior probability `value` implies.
 
-    The claim may also be about a quantity that is derived from such a probability.
+    `question` names the probability and its prior. The claim may also be about a quantity that is derived from such a
+    probability. The result is None for other questions, for infinite ratios, and for a deletion capacity of 0.
     """
     match question:
         case PositivePredictiveValueQuestion(prior=prior, false_positive_rate=rate, side=side):
@@ -135,10 +144,12 @@ def _posterior_bound(question: QuestionSpec, value: float) -> Bound | None:
 
 
 def _accusation_bound(slope: float, rate: float, side: Side) -> AtRate | None:
-    """Return the bound on attacks that say "member" at the false positive rate alpha: power <= e^slope alpha.
+    """Return the bound that a claimed ratio power/alpha = e^slope at the false positive rate alpha = `rate` implies.
 
-    This is the bound for `side` "at_most". With "at_least", every attack of this rate has power >= e^slope alpha, which
-    bounds the power of the attack with the opposite answers.
+    If the claim limits the ratio from above (`side` "at_most"), every attack that says "member" at this rate has power
+    <= e^slope alpha. If the claim limits it from below ("at_least"), power >= e^slope alpha; the attack with the
+    opposite answers then has power <= 1 - e^slope alpha at the rate 1 - alpha. The result is None if the slope is
+    infinite, so that the claim allows every power.
     """
     if not math.isfinite(slope):
         return None
@@ -148,11 +159,12 @@ def _accusation_bound(slope: float, rate: float, side: Side) -> AtRate | None:
 
 
 def _clearance_bound(slope: float, rate: float, side: Side) -> AtRate | None:
-    """Return the bound beta >= e^slope (1 - alpha) on attacks that say "no member" at the rate 1 - alpha.
+    """Return the bound that a claimed ratio beta/(1 - alpha) = e^slope at the false positive rate `rate` implies.
 
-    beta is the type II error and alpha the false positive rate. This is the bound for `side` "at_most". With
-    "at_least", beta <= e^slope (1 - alpha) for every attack, which bounds the power of the attack with the opposite
-    answers.
+    alpha is `rate`, and beta the type II error. If the claim limits the negative predictive value from above (`side`
+    "at_most"), every attack has beta >= e^slope (1 - alpha). If the claim limits it from below ("at_least"), beta <=
+    e^slope (1 - alpha); the attack with the opposite answers then has the power beta at the rate 1 - alpha. The result
+    is None if the slope is infinite, so that the claim allows every power.
     """
     if not math.isfinite(slope):
         return None

@@ -32,7 +32,11 @@ NEAR_ONE: Final = (
 @final
 @dataclass(frozen=True, slots=True)
 class ClaimJudgement:
-    """Verdict on a claimed number. `by` is the distance of the number from the proved bound."""
+    """Verdict on a claimed number, with notes.
+
+    `holds` says whether the claim is true (`yes`, `no` or `unknown`). `by` is how far the number lies beyond the proved
+    lower or upper bound that decides; it is None if neither does (verdicts `consistent` and `undecided`).
+    """
 
     verdict: VerdictName
     holds: Held

@@ -67,9 +67,10 @@ class _Quantity(NamedTuple):
 
 
 def compute_comparisons(request: ComparisonsRequest, digest: str, engine_version: str) -> ResponseFields:
-    """Evaluate and compare all runs of a request.
+    """Evaluate all runs of a request, and return their comparison as fields of the response.
 
-    Raises PrivacyComputationError with the pointer of the first faulty part.
+    `digest` and `engine_version` become fields of the response. Raises PrivacyComputationError with the pointer of the
+    first faulty part.
     """
     return _response(request, {}, digest, engine_version)
 
@@ -77,7 +78,7 @@ def compute_comparisons(request: ComparisonsRequest, digest: str, engine_version
 def _response(
     request: ComparisonsRequest, resolved_requests: Mapping[int, ResolvedRequest], digest: str, engine_version: str
 ) -> ResponseFields:
-    """Return the response to a comparison.
+    """Return the response to a comparison as fields, with this digest and engine version.
 
     `resolved_requests` has the requests with already chosen engines. The key is the index of the run; equal runs share
     the entry of the first of them.
@@ -113,9 +114,9 @@ def _response(
 
 
 def _by_parameters(one: Run, other: Run) -> ResponseFields | None:
-    """Return the verdict on the trade-off curves of two runs and its theorem, if the parameters decide.
+    """Return which of two runs has the more private trade-off curve, and the theorem, if parameters decide.
 
-    The result is None if the curves have to be evaluated.
+    The result is None if no theorem on the parameters orders the two curves, so that they have to be evaluated.
     """
     first = is_at_least_as_hard(one.mechanism, other.mechanism, one.threat_model, other.threat_model)
     second = is_at_least_as_hard(other.mechanism, one.mechanism, other.threat_model, one.threat_model)
@@ -135,7 +136,10 @@ def _by_parameters(one: Run, other: Run) -> ResponseFields | None:
 
 
 def _runs_to_read(request: ComparisonsRequest) -> set[int]:
-    """Return the indices of the runs whose trade-off curves are evaluated."""
+    """Return the indices of the runs whose trade-off curves have to be evaluated.
+
+    They are the runs of all pairs for which no theorem on the parameters shows which curve is more private.
+    """
     pairs = combinations(enumerate(request.runs), 2)
     return {place for pair in pairs if _by_parameters(pair[0][1], pair[1][1]) is None for place, _ in pair}
 
@@ -209,7 +213,10 @@ def _verdict(rates: FloatArray, one: _Run, other: _Run) -> ResponseFields:
 def _ranked(
     request: ComparisonsRequest, runs: Sequence[_Run], pairs: Sequence[ResponseFields], place: int, each: _Quantity
 ) -> ResponseFields:
-    """Return the comparison of one quantity as fields of the response, with the runs that have the best value."""
+    """Return the comparison of one quantity as fields of the response, with the runs that have the best value.
+
+    `pairs` are the comparisons of pairs of runs, and `place` is the index of the quantity.
+    """
     count = len(runs)
     verdicts: list[list[Sign]] = [["equal"] * count for _ in runs]
     for (first, second), pair in zip(combinations(range(count), 2), pairs, strict=True):
@@ -227,7 +234,10 @@ def _ranked(
 
 
 def comparisons_quote(request: ComparisonsRequest) -> Quote:
-    """Return the estimated cost of a comparison: of all answers, evaluated curves and pairs of runs."""
+    """Return the estimated cost of a comparison, in microseconds of CPU time.
+
+    It is that of all answers, evaluated curves and pairs of runs.
+    """
     pairs = len(request.runs) * (len(request.runs) - 1) / 2
     compared = COMPARISON_COST + COMPARED_POINT_COST * len(request.false_positive_rates)
     beside = math.ceil(pairs * (compared + DIFFERENCE_COST * request.quantity_count))
@@ -260,4 +270,5 @@ COMPARISONS: Final = Computation(
     response_type=ComparisonsResponse,
     function=compute_comparisons,
     quote=comparisons_quote,
+    ends_early=True,
 )

@@ -16,7 +16,10 @@ COMPARISON_COST, COMPARED_POINT_COST = 40, 0.02
 
 
 def curve_verdict(rates: FloatArray, first: Read, second: Read) -> ResponseFields:
-    """Return the fields of `CurveVerdict` for two trade-off curves at the same false positive rates."""
+    """Return which of two trade-off curves is more private, as the fields of `CurveVerdict`.
+
+    `first` and `second` are enclosures of both curves at the false positive rates `rates`.
+    """
     comparison = compare(rates, first, second)
     return {
         "verdict": comparison.verdict,

@@ -16,9 +16,10 @@ LARGEST_LOG10 = 308.0
 
 
 def sign_of(first: Sequence[ReadNumber], second: Sequence[ReadNumber]) -> Sign:
-    """Return the sign of the difference of two numbers, or that their enclosures do not decide.
+    """Return the sign of the difference `first` - `second`, or that the enclosures do not decide.
 
-    The type II error may accompany a power; the larger error means the smaller power. Either number may decide.
+    Each side has one number. The type II error may accompany a power; the larger error means the smaller power. Either
+    number may decide.
     """
     for one, other in zip(first, second, strict=True):
         turned = one.guarantee and len(first) > 1
@@ -53,7 +54,7 @@ SAME: ResponseFields = {
 
 
 def difference_of(first: Sequence[ReadNumber], second: Sequence[ReadNumber]) -> ResponseFields:
-    """Return the fields of `ComparedQuantity` for two numbers.
+    """Return difference, ratio and sign of two numbers, as the fields of `ComparedQuantity`.
 
     Each side may have a second number (type II error beside power) that decides the sign.
     """
@@ -139,7 +140,7 @@ def best_of(numbers: Sequence[ReadNumber], signs: Sequence[Sequence[Sign]]) -> t
 
 
 def _safe_log(number: ReadNumber) -> float:
-    """Return the logarithm of the safe bound of a number, to order numbers too small for doubles.
+    """Return the decimal logarithm of the safe bound of a number, to order numbers too small for doubles.
 
     The safe bound never states more privacy than there is.
     """

@@ -11,7 +11,7 @@ from api_schemas.questions import QuestionSpec, TradeOffQuestion
 def label_of(
     question: QuestionSpec, point: int | None = None, reads: str = "power", varied: Collection[str] = ()
 ) -> str:
-    """Return the type of a question with its fields that differ from their defaults.
+    """Return the label of a question: its type, and its fields that differ from their defaults.
 
     For a question about a curve, the label names the quantity `reads` and the index of the point. Fields in `varied`
     are written as `*`. Other numbers are written so that they parse to the same value.

@@ -37,7 +37,7 @@ def is_at_least_as_hard(
 def _harder(one: Any, other: Any) -> bool:
     """Return whether the description `one` is at least as private as `other` in every part.
 
-    Both are objects, or lists of the same length.
+    Both are objects of a request, or lists of the same length.
     """
     if type(one) is not type(other):
         return False

@@ -48,7 +48,8 @@ LESS_IS_ENOUGH: Final = (
 def compute_gdp_gmip(request: GdpGmipRequest, digest: str, engine_version: str) -> GdpGmipResponse:
     """Convert between both privacy parameters of noisy SGD, and return the noise that gives these parameters.
 
-    mu_dp is that of Gaussian differential privacy, mu_mip that of Gaussian membership inference privacy.
+    mu_dp is that of Gaussian differential privacy, mu_mip that of Gaussian membership inference privacy. `digest` and
+    `engine_version` become fields of the response.
     """
     training = _training(request)
     target, given = request.target
@@ -155,7 +156,7 @@ def _notes(
 
 
 def gdp_gmip_quote(_: GdpGmipRequest) -> Quote:
-    """Return the estimated cost, which is constant. A worker computes the conversion."""
+    """Return the estimated cost of a conversion, in microseconds of CPU time: a constant. A worker computes it."""
     return Quote(COST)
 
 

@@ -37,14 +37,17 @@ NO_CERTAIN_EPSILON: Final = (
 def compute_membership_conversions(
     request: MembershipConversionsRequest, digest: str, engine_version: str
 ) -> MembershipConversionsResponse:
-    """Return the answers to all conversions of a request."""
+    """Return the answers to all conversions of a request.
+
+    `digest` and `engine_version` become fields of the response.
+    """
     return MembershipConversionsResponse(
         digest=digest, engine_version=engine_version, answers=tuple(map(_answer, request.conversions))
     )
 
 
 def membership_conversions_quote(request: MembershipConversionsRequest) -> Quote:
-    """Return the estimated cost: each conversion is a closed form of constant cost."""
+    """Return the estimated cost, in microseconds of CPU time: each conversion is a closed form of constant cost."""
     cost = CONVERSION_COST * len(request.conversions)
     return Quote(cost, inline=cost <= INLINE_LIMIT)
 
@@ -90,7 +93,8 @@ def _epsilon(
 ) -> EpsilonConversionAnswer:
     """Return the answer to a conversion from a promise about membership to epsilon.
 
-    `source` names the theorem. `reason` explains the case that no epsilon keeps the promise.
+    `reading` encloses epsilon (nats), and is None if no epsilon keeps the promise. `source` names the theorem. `reason`
+    explains the case that no epsilon keeps the promise.
     """
     if reading is not None:
         number = enclosed_number(reading.value, reading.safe_end)

@@ -78,7 +78,12 @@ CLIPPED: Final = Assumption(
 
 
 class _Scaled(NamedTuple):
-    """Population of an exponential mechanism with the quantities that scale its logits."""
+    """Population of an exponential mechanism with its losses and the numbers that scale its logits.
+
+    `sensitivity` is that of the sum or mean of losses, and `records` the number of records over which losses are
+    averaged, or 1. `beyond` is the sensitivity on all possible data, and None if only the losses on the parent set are
+    known.
+    """
 
     losses: Losses
     population: Population
@@ -92,7 +97,8 @@ class _Scaled(NamedTuple):
 def compute_pmp_exponential(request: PmpExponentialRequest, digest: str, engine_version: str) -> PmpExponentialResponse:
     """Return the parameter of practical membership privacy (PMP) of an exponential mechanism.
 
-    Raises OutOfDomain if the losses exceed the sensitivity.
+    `digest` and `engine_version` become fields of the response. Raises OutOfDomain if the losses exceed the
+    sensitivity.
     """
     scaled = _scaled(request)
     population = scaled.population
@@ -150,9 +156,10 @@ def _limit(found: ExponentialPmp, tolerance: float) -> WidthLimit | None:
 
 
 def pmp_exponential_quote(request: PmpExponentialRequest) -> Quote:
-    """Return the estimated cost of the PMP parameter of an exponential mechanism. A worker computes it.
+    """Return the estimated cost of the PMP parameter of an exponential mechanism, in microseconds of CPU time.
 
-    PMP is practical membership privacy: the attacker does not know which records were drawn.
+    A worker computes the parameter. PMP is practical membership privacy: the attacker does not know which records were
+    drawn.
     """
     objects, points, half = request.object_count, request.point_count, request.data_size
     dimension = len(request.points[0]) if request.points else 1

@@ -35,7 +35,10 @@ subsets."""
 
 
 def compute_pmp_finite(request: PmpFiniteRequest, digest: str, engine_version: str) -> PmpFiniteResponse:
-    """Return the parameter of practical membership privacy (PMP) of a table of output probabilities."""
+    """Return the parameter of practical membership privacy (PMP) of a table of output probabilities.
+
+    `digest` and `engine_version` become fields of the response.
+    """
     subsets = tuple(request.subsets_in_order)
     rows = Rows.of(request.probabilities)
     table, adjacent = MembershipTable.of(rows, subsets), AdjacentTable.of(rows, subsets)
@@ -71,9 +74,10 @@ def compute_pmp_finite(request: PmpFiniteRequest, digest: str, engine_version: s
 
 
 def pmp_finite_quote(request: PmpFiniteRequest) -> Quote:
-    """Return the estimated cost of the PMP parameter of a table of output probabilities. A worker computes it.
+    """Return the estimated cost of the PMP parameter of a table of probabilities, in microseconds of CPU time.
 
-    PMP is practical membership privacy: the attacker does not know which records were drawn.
+    A worker computes the parameter. PMP is practical membership privacy: the attacker does not know which records were
+    drawn.
     """
     points, outputs = request.points, len(request.probabilities[0])
     numbers = math.comb(points, points // 2) * outputs

@@ -54,7 +54,8 @@ READ_COST: Final = 0.1
 def compute_pmp_gaussian(request: AnyPmpGaussianRequest, digest: str, engine_version: str) -> PmpGaussianResponse:
     """Enclose the PMP parameter of the Gaussian mechanism. Raises ArchiveError for points that are not finite.
 
-    PMP is practical membership privacy: the attacker does not know which records were drawn.
+    `digest` and `engine_version` become fields of the response. PMP is practical membership privacy: the attacker does
+    not know which records were drawn.
     """
     points = _points(request)
     count, dimension = points.shape
@@ -91,9 +92,10 @@ def compute_pmp_gaussian(request: AnyPmpGaussianRequest, digest: str, engine_ver
 
 
 def pmp_gaussian_quote(request: AnyPmpGaussianRequest) -> Quote:
-    """Return the estimated cost of the PMP parameter of a Gaussian mechanism. A worker computes it.
+    """Return the estimated cost of the PMP parameter of a Gaussian mechanism, in microseconds of CPU time.
 
-    PMP is practical membership privacy: the attacker does not know which records were drawn.
+    A worker computes the parameter. PMP is practical membership privacy: the attacker does not know which records were
+    drawn.
     """
     if isinstance(request, PmpGaussianUpload):
         count, dimension = request.count, request.dimension
@@ -113,7 +115,10 @@ def _points(request: AnyPmpGaussianRequest) -> FloatArray:
 
 
 def _noise_std(request: PmpGaussianParameters, size: int) -> float:
-    """Return the requested noise, or the smallest noise that meets the target for data of `size` points, rounded up."""
+    """Return the standard deviation of the noise: as requested, or the smallest that meets the target, rounded up.
+
+    `size` is the number of points of the data.
+    """
     target = request.target
     if target is None:
         return request.noise_std or 0.0  # the schema accepts exactly one of the two fields

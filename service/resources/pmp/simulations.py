@@ -50,7 +50,8 @@ ROW_COST, PAIR_COST, SOLVED_ROWS = 150.0, 1.5, 100
 def compute_pmp_simulations(request: PmpSimulationsRequest, digest: str, engine_version: str) -> PmpSimulationsResponse:
     """Draw all parent sets of a simulation and compute the privacy of the mechanism on each.
 
-    A parent set is a population of which a random half is the data.
+    A parent set is a population of which a random half is the data. `digest` and `engine_version` become fields of the
+    response.
     """
     trials = tuple(_written(_trial(request, number)) for number in range(request.trials))
     notes = [SPREAD, UPPER_BOUND if request.experiment == "gaussian" else READINGS]
@@ -78,7 +79,7 @@ def compute_pmp_simulations(request: PmpSimulationsRequest, digest: str, engine_
 
 
 def pmp_simulations_quote(request: PmpSimulationsRequest) -> Quote:
-    """Return the estimated cost of a simulation. A worker runs it."""
+    """Return the estimated cost of a simulation, in microseconds of CPU time. A worker runs it."""
     count = 2 * request.data_size
     each = TRIAL_COST + NUMBER_COST * count * request.dimension
     if request.experiment == "gaussian":
@@ -102,7 +103,7 @@ def _exact_readings(request: PmpSimulationsRequest) -> int:
 
 
 def _adds_exact(request: PmpSimulationsRequest) -> bool:
-    """Return whether the exact epsilon is inexpensive enough to be shown beside the epsilon by sensitivity."""
+    """Return whether the exact epsilon, by enumeration, costs little enough to be shown beside that by sensitivity."""
     return enumeration_cost(request.objects or 1, 2 * request.data_size) <= LARGEST_EXACT_ENUMERATION
 
 

@@ -27,7 +27,7 @@ Answers = Sequence[ResponseFields] | None
 class Quantity(NamedTuple):
     """Number that every point of a sweep has, with its label.
 
-    `point` and `reads` select a number of a question of type trade_off.
+    `point` and `reads` select a number of a question of type trade_off. `place` is the index of the question.
     """
 
     place: int

@@ -34,10 +34,10 @@ mixtures. The first run of a batch has its whole cost."""
 
 
 def sweeps_quote(request: SweepsRequest) -> Quote:
-    """Return the estimated cost of a sweep from the estimates of some points. A sweep never runs in the event loop.
+    """Return the estimated cost of a sweep, in microseconds of CPU time, from the estimates of some points.
 
-    The points are spread over the whole sweep. In a batch of points that are evaluated together, the first point has
-    its whole cost and each further point a share of it.
+    A sweep never runs in the event loop. The points are spread over the whole sweep. In a batch of points that are
+    evaluated together, the first point has its whole cost and each further point a share of it.
     """
     count = request.point_count
     parts = parts_of(request.mechanism, (request.threat_model,))
@@ -53,9 +53,10 @@ def sweeps_quote(request: SweepsRequest) -> Quote:
 
 
 def _asked(request: SweepsRequest, places: Any, numbers: tuple[float, ...]) -> Quote:
-    """Return the estimated cost of the point of a sweep with these varied numbers, or no cost if it has a problem.
+    """Return the estimated cost, in microseconds of CPU time, of the point of a sweep with the given varied numbers.
 
-    `places` are the pointers of the varied numbers.
+    The cost is 0 if the point has a problem. `numbers` are the varied numbers, and `places` are the pointers of the
+    varied numbers.
     """
     try:
         return bounds_quote(request.asked(places, numbers))
@@ -66,7 +67,7 @@ def _asked(request: SweepsRequest, places: Any, numbers: tuple[float, ...]) -> Q
 def _share(quote: Quote) -> float:
     """Return the cost of a point evaluated together with others, relative to the cost of the point alone.
 
-    The result is 1 if the point cannot be evaluated together with others.
+    The result is 1 if the point cannot be evaluated together with others. `quote` is the estimate of the point alone.
     """
     if quote.engine != CONTOUR or quote.prepared is None:
         return 1.0

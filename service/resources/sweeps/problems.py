@@ -18,7 +18,7 @@ from service.resources.abstract import ResponseFields
 
 
 class Kind(NamedTuple):
-    """Type and title of a problem. A test compares them with those of `service/problems.py`."""
+    """Type and title of a problem document (RFC 9457). A test compares them with those of `service/problems.py`."""
 
     type: ProblemType
     title: str

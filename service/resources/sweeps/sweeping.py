@@ -20,9 +20,10 @@ from service.resources.sweeps.problems import problem_of
 
 
 def compute_sweeps(request: SweepsRequest, digest: str, engine_version: str) -> ResponseFields:
-    """Evaluate every point of a sweep; a failed point has a problem in its place.
+    """Evaluate every point of a sweep, and return the answers as fields of the response.
 
-    Points after the deadline have problems as well. Raises DeadlinePassed if the deadline passed before any answer.
+    A failed point has a problem in its place. Points after the deadline have problems as well. `digest` and
+    `engine_version` become fields of the response. Raises DeadlinePassed if the deadline passed before any answer.
     """
     places = request.places
     is_relaxed = request.threat_model.type != "worst_case"

@@ -38,7 +38,7 @@ def test_no_score_order_exceeds_bounds_by_extreme_densities(
     random = np.random.default_rng(20261131)
     for _ in range(PAIRS):
         pair = small_pair(random)
-        above = ScaledTradeOff(curve_of(pair), counts.mean_count, counts.least_slope, counts.nothing)
+        above = ScaledTradeOff(curve_of(pair), counts.mean_count, counts.log_least_slope, counts.nothing)
         nothing = phi(Fraction(0))
         for slope in (Fraction(1, 3), Fraction(1), Fraction(6)):
             worst = max(delta_of_order(order, phi, slope) for order in itertools.permutations(pair))

@@ -10,12 +10,15 @@ import numpy as np
 import pytest
 
 from service.privacy.composition.planning.choose import pair
+from service.privacy.enclosure import Enclosure
+from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.work import at_most
 from service.privacy.trade_off.enclosed.logs import log_ends
 from service.privacy.trade_off.mixture.curve import MixtureTradeOff
 from service.privacy.trade_off.mixture.points import LogPoints, MixturePoints
 from service.privacy.trade_off.mixture.shared_levels import GOOD, SharedLevels
 from service.privacy.trade_off.polygon import Corners, PolygonTradeOff
+from service.privacy.trade_off.shifted.gaussian import gaussian_curve
 from service.privacy.trade_off.shifted.gaussian_mixture import log_sums
 from tests.privacy.cases import built, gaussian, laplace, sampled
 
@@ -83,6 +86,21 @@ def test_a_search_that_was_cut_short_narrows_the_point_and_resumes(rate: float) 
         before = width
     assert before <= 2 * float(exact.upper[0] - exact.lower[0]) + 1e-9
     assert total <= 1.6 * whole.done  # 1.9 times if every evaluation started anew
+
+
+@pytest.mark.parametrize("mu", [8.0, 30.0, 60.0, 400.0])
+def test_power_is_near_one_where_the_slope_is_out_of_reach(mu: float) -> None:
+    """Check points of a Gaussian curve from its profile alone, also where the slope is below e^-700."""
+    exact = gaussian_curve(Enclosure.point(mu))
+
+    def log_profile(levels: FloatArray) -> tuple[FloatArray, FloatArray]:
+        return log_ends(exact.profile(levels))
+
+    found, known = SharedLevels.of_profile(exact, log_profile, log_profile).points(RATES), exact.points(RATES)
+    for mine, other in ((found.power, known.power), (found.type_two_error, known.type_two_error)):
+        assert (mine.lower <= other.upper).all()
+        assert (other.lower <= mine.upper).all()
+    assert (found.power.upper - found.power.lower <= 1e-6 * found.power.upper).all()
 
 
 def test_log_sum_of_zeros_is_minus_infinity() -> None:

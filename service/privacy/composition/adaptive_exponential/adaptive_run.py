@@ -40,7 +40,8 @@ class ExponentialRun(ResolvedStep):
 
     The shift is the position of the loss interval of an exponential step. The step is not a mechanism of the API. Its
     pair of laws dominates all adaptive compositions of the steps. At every epsilon, one composition attains the
-    profile.
+    profile. `groups` has pairs (epsilon of a step, number of steps), and `tolerance` is the relative width of delta
+    aimed at.
     """
 
     type: ClassVar[str] = "exponential"
@@ -75,7 +76,7 @@ class ExponentialRunTradeOff(AbstractSelfInverse):
     @property
     @override
     def largest_log_ratio(self) -> Enclosure:
-        """Largest loss of the run: the sum of the epsilons, attained if every step has the largest loss."""
+        """Largest loss of the run in nats: the sum of the epsilons, attained if every step has its largest loss."""
         slack = 2 * UNIT_ROUNDOFF
         return Enclosure(self._largest * (1 - slack), self._largest * (1 + slack), Evidence.CERTIFIED)
 

@@ -76,6 +76,8 @@ def adaptive_exponential_pair(steps: Steps, options: EngineOptions) -> TradeOffP
     """Build the trade-off curves of a run with several exponential steps.
 
     Enclosures hold for the worst case over adaptively chosen shifts, the positions of the steps' loss intervals.
+    `steps` has pairs (mechanism, number of steps). Of the `options`, `relative_tolerance` is the relative width aimed
+    at.
     """
     groups = tuple(sorted((float(epsilon), count) for epsilon, count in exponentials(steps) if epsilon > 0))
     others = tuple((step, count) for step, count in steps if step.adaptive_range is None)
@@ -107,7 +109,8 @@ def adaptive_exponential_pair(steps: Steps, options: EngineOptions) -> TradeOffP
 def approximated(engine: Engine, steps: Steps, options: EngineOptions) -> TradeOffPair:
     """Return the curves of an engine without bounds that composes dominating pairs, with a note on this approximation.
 
-    A dominating pair is at least as easy to distinguish as the output of the step on any neighbouring data sets.
+    `engine` builds the curves of `steps` with the `options` of the request. A dominating pair is at least as easy to
+    distinguish as the output of the step on any neighbouring data sets.
     """
     pair = engine(steps, options)
     note = (
@@ -121,8 +124,8 @@ def approximated(engine: Engine, steps: Steps, options: EngineOptions) -> TradeO
 def sampled(engine: Engine, steps: Steps, options: EngineOptions) -> TradeOffPair:
     """Return the curves of the Monte Carlo engine for runs with exponential steps, with separate draws for both bounds.
 
-    The upper bounds draw the dominating pair of each exponential step, and the lower bounds a step with the fixed shift
-    epsilon/2, whose loss is +-epsilon/2.
+    `engine` draws the losses of `steps` with the `options` of the request. The upper bounds draw the dominating pair of
+    each exponential step, and the lower bounds a step with the fixed shift epsilon/2, whose loss is +-epsilon/2.
     """
     options = options.for_components(2)
     above = engine(steps, options)
@@ -138,7 +141,8 @@ def _curve_of_first_steps(groups: Groups, inside: Groups) -> AbstractTradeOff | 
     """Return the curve of the first exponential steps of a run that is too long for the recursion, as a lower bound.
 
     Ignoring the other steps makes no attack stronger. `groups` has pairs (epsilon, count) of all exponential steps, and
-    `inside` those that the recursion covers. The result is None if `inside` is not empty, or epsilon is too small.
+    `inside` those that the recursion covers. The result is None if `inside` is not empty, or if epsilon of the steps is
+    below SMALLEST_EPSILON.
     """
     epsilon, count = _main(groups)
     if inside or epsilon < SMALLEST_EPSILON:
@@ -149,7 +153,9 @@ def _curve_of_first_steps(groups: Groups, inside: Groups) -> AbstractTradeOff | 
 def _recursion_groups(groups: Groups) -> Groups:
     """Return the groups (epsilon, count) of equal steps that a single recursion covers.
 
-    The groups with the largest variance of the loss come first, as long as the recursion stays small.
+    The groups with the largest variance of the loss come first, as long as at most MOST_STEPS steps and a grid of
+    allowed size (`grid_for`) suffice. The result is empty if the group with the largest variance does not fit and has
+    more variance than all that fit: blocks of that group give a smaller bound.
     """
     found: Groups = ()
     for group in sorted(groups, key=_weight, reverse=True):
@@ -176,7 +182,7 @@ def _blocks(inside: Groups, groups: Groups, options: EngineOptions) -> Steps:
     """Return steps that together dominate all exponential steps of a run.
 
     `groups` has pairs (epsilon, count). The result has the steps of one recursion (`inside`), or blocks of equal
-    epsilon, and single steps for the rest.
+    epsilon, and single steps for the rest. The recursions aim at the relative width of `options`.
     """
     tolerance = options.relative_tolerance
     if inside:

@@ -37,7 +37,7 @@ SMALLEST_EPSILON: Final = 1e-280
 @final
 @dataclass(frozen=True, slots=True)
 class TwoOutcomes(ResolvedStep):
-    """Exponential step with a fixed shift: its loss is `high` or -`low`. It is not a mechanism of the API."""
+    """Exponential step with a fixed shift: its loss is `high` or -`low` (nats). It is not a mechanism of the API."""
 
     type: ClassVar[str] = "exponential"
     high: float
@@ -80,7 +80,8 @@ class FixedShifts(AbstractTradeOff):
         """Store the steps and the guide; `least` is another attained curve, which is its own inverse, or None.
 
         `groups` has pairs (epsilon, count) of the exponential steps, and `guide` approximates the resulting curve.
-        `others` is the run of all other steps, and `reflected` swaps the hypotheses.
+        `others` is the run of all other steps, and `reflected` swaps the hypotheses. The engines of the fixed shifts
+        get the `options`.
         """
         self._groups, self._others, self._least = groups, others, least
         self._guide, self._options, self._reflected = guide, options, reflected
@@ -89,7 +90,7 @@ class FixedShifts(AbstractTradeOff):
     @property
     @override
     def largest_log_ratio(self) -> Enclosure:
-        """Largest loss of the guide, which is approached as the shifts approach epsilon."""
+        """Largest loss (nats) of the guide, which is approached as the shifts approach epsilon."""
         return self._guide.largest_log_ratio
 
     @property
@@ -109,7 +110,7 @@ class FixedShifts(AbstractTradeOff):
         )
 
     def _at(self, share: int) -> AbstractTradeOff:
-        """Return the curve for steps with the loss t or t - epsilon, where t is `share`/SHARES times epsilon."""
+        """Return the run's curve if each exponential step has the loss t or t - epsilon, t = `share`/SHARES epsilon."""
         if share not in self._curves:
             part = share / SHARES
             chosen = SHARES - share if self._reflected else share

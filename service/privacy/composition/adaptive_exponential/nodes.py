@@ -61,10 +61,10 @@ class GroupGrid:
 
 
 def grid_for(groups: Groups, tolerance: float = 0.0) -> GroupGrid | None:
-    """Return the grid of a recursion over groups (epsilon, count).
+    """Return the grid of losses (nats) for a recursion over groups (epsilon, count) of exponential steps.
 
-    The result is None if the recursion would be too expensive, or would round an epsilon too much. `tolerance` is the
-    relative width to reach.
+    The result is None if the recursion would have too many tables, too few cells for its work limit, or would round an
+    epsilon by more than WORST_ROUNDING, relatively. `tolerance` is the relative width of delta to reach.
     """
     tables = math.prod(count + 1 for _, count in groups)
     largest = max(epsilon for epsilon, _ in groups)
@@ -97,7 +97,10 @@ def grid_for(groups: Groups, tolerance: float = 0.0) -> GroupGrid | None:
 
 
 def _cells_for(tolerance: float, steps: int) -> float:
-    """Return the approximate number of grid cells in the largest epsilon for a relative width `tolerance` of delta."""
+    """Return the approximate number of grid cells in [0, largest epsilon] for a relative width `tolerance` of delta.
+
+    `steps` is the number of exponential steps of the run. The number of cells grows with it.
+    """
     return max(math.sqrt(4 * (1 + math.log(steps)) / max(tolerance, 1e-12)), FEWEST_CELLS)
 
 
@@ -106,7 +109,7 @@ def curve_of(groups: Groups, tolerance: float) -> SymmetricPolygon:
 
     An adversary chooses the position of each step's loss interval. The nodes are those of the recursions `fixed_order`
     (lower bounds) and `any_order` (upper bounds). Near the largest loss, delta has a closed form with further nodes.
-    The work counts even if the curve is cached.
+    The work counts even if the curve is cached. `tolerance` is the relative width of delta that the grid aims at.
     """
     found, work = _curve_of(groups, tolerance)
     count_work(work)
@@ -145,7 +148,7 @@ def _build_curve(groups: Groups, tolerance: float) -> SymmetricPolygon:
 def _nodes_below_end(
     groups: Groups, grid: GroupGrid, cells_from_end: int | None = None
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the nodes (losses) below the range of the closed form, and bounds of delta and 1 - delta at these nodes.
+    """Return the nodes (losses in nats) below the range of the closed form, and bounds of delta and 1 - delta there.
 
     The bounds have the shape (4, nodes): lower and upper bound of delta, and of 1 - delta. `cells_from_end` is the
     largest distance of a node from the largest loss, in grid cells; None means no limit.
@@ -172,10 +175,10 @@ def _padded(values: NodeValues, count: int) -> NodeValues:
 def _refined(
     groups: Groups, nodes: FloatArray, values: FloatArray, spacing: float
 ) -> tuple[FloatArray, FloatArray, float]:
-    """Return nodes and bounds with a finer grid where delta is not close to 1, and the finer spacing.
+    """Return nodes (losses) and bounds on a finer grid where delta is not close to 1, and the finer spacing in nats.
 
-    The bounds, shape (4, nodes), are lower and upper bound of delta and of 1 - delta. The run has a single group of
-    equal steps.
+    The bounds and the old `values`, shape (4, nodes), are lower and upper bound of delta and of 1 - delta. The run has
+    a single group of equal steps.
     """
     ((epsilon, count),) = groups
     cells = math.ceil(epsilon / spacing)
@@ -190,7 +193,7 @@ def _refined(
 
 
 def _end_nodes(spacing: float, ranges: list[float]) -> tuple[FloatArray, FloatArray]:
-    """Return nodes in the range of the closed form of the profile (`log_end`), and bounds of the profile there.
+    """Return nodes (losses) in the range of the profile's closed form (`log_end`), and bounds of the profile there.
 
     `ranges` are the epsilons of all steps. The closed form holds at losses whose distance from the largest loss is at
     most the smallest epsilon. The rows of bounds are lower and upper bounds of delta, then of 1 - delta. `spacing` is
@@ -210,9 +213,10 @@ def _end_nodes(spacing: float, ranges: list[float]) -> tuple[FloatArray, FloatAr
 
 
 def log_end(x: FloatArray, ranges: list[float]) -> tuple[FloatArray, FloatArray]:
-    """Return lower and upper bounds of ln delta at losses x within the smallest epsilon of the largest loss.
+    """Return bounds of ln delta at losses x (nats) that are at most the smallest epsilon below the largest loss.
 
-    `ranges` are the epsilons of all steps. x may have an error of 2 units of rounding times the largest loss.
+    The bounds are lower and upper, in the shape of x. `ranges` are the epsilons of all steps. x may have an error of 2
+    units of rounding times the largest loss.
     """
     largest = math.fsum(ranges)
     error = 4 * UNIT_ROUNDOFF * largest

@@ -61,7 +61,8 @@ A_STEP, A_ROW = 300.0, 0.1
 class NodeValues:
     """Bounds of a profile delta(x) at the nodes x_i = i h for i = first ... n; the profile is 0 beyond.
 
-    h is the spacing of the grid. `profile` bounds delta, and `complement` bounds 1 - delta, shape (nodes,) each.
+    h is the spacing of the grid in nats. `profile` bounds delta, and `complement` bounds 1 - delta, shape (nodes,)
+    each.
     """
 
     profile: FloatArray
@@ -77,7 +78,7 @@ class NodeValues:
 @final
 @dataclass(frozen=True, slots=True)
 class Side:
-    """Direction of the bounds of profiles on a grid of losses with this spacing.
+    """Direction of the bounds of profiles on a grid of losses with this spacing (nats).
 
     `sign` is 1 for upper bounds of delta and lower bounds of 1 - delta, and -1 for lower bounds of delta and upper
     bounds of 1 - delta.
@@ -137,7 +138,7 @@ def any_order(spacing: float, ranges: tuple[tuple[int, int], ...], cells_from_en
     """Compute upper bounds of the profile for (range, count) pairs in any order, even one chosen during the run.
 
     Ranges of losses are multiples of the spacing. There is a table for each combination of remaining steps of each
-    kind. `cells_from_end` is that of `fixed_order`.
+    kind. `cells_from_end` limits the cells from the largest loss; None means all cells.
     """
     side = Side(spacing, 1)
     tables: dict[tuple[int, ...], NodeValues] = {(0,) * len(ranges): side.start()}
@@ -195,8 +196,8 @@ def _after_step(side: Side, before: NodeValues, m: int, rows: range) -> NodeValu
 def _extended(side: Side, before: NodeValues, start: int, stop: int) -> NodeValues:
     """Return the profile delta at the nodes x_i = i h, i = `start` ... `stop`, where i may be negative.
 
-    c = 1 - delta satisfies c(-x) = e^-x c(x), so that delta(-x) = (1 - e^-x) + e^-x delta(x). `before` has the profile
-    for i >= 0, and `side` rounds to the safe side.
+    h is the spacing of the grid in nats. c = 1 - delta satisfies c(-x) = e^-x c(x), so that delta(-x) = (1 - e^-x) +
+    e^-x delta(x). `before` has the profile for i >= 0, and `side` rounds to the safe side.
     """
     if start < before.first:
         turned = -start + 1

@@ -28,9 +28,9 @@ class AbstractExactSum(AbstractSelfInverse):
     False positive rates above 1/2 are evaluated at their complements, which are exact. Negative epsilons follow from
     positive ones by delta(-e) = 1 - e^-e + e^-e delta(e).
 
-    A result is the logarithm v <= 0 of a sum of positive terms. The logarithm of each term is v - x with x >= 0. A
-    relative error r of a term's logarithm changes v by at most r |v - x| e^-x, which is at most r (|v| + 1/e). The
-    slack of `log_sum`, relative to 1 + |v|, covers this change.
+    `_largest` is the largest loss of the run in nats. A result is the logarithm v <= 0 of a sum of positive terms. The
+    logarithm of each term is v - x with x >= 0. A relative error r of a term's logarithm changes v by at most r |v - x|
+    e^-x, which is at most r (|v| + 1/e). The slack of `log_sum`, relative to 1 + |v|, covers this change.
     """
 
     evidence = Evidence.CERTIFIED
@@ -64,7 +64,8 @@ class AbstractExactSum(AbstractSelfInverse):
         """Return bounds of ln power, ln type II error and the log slope c, shape (6, n).
 
         The six rows are the lower and the upper bound of each number. The slope of the power in the false positive rate
-        is e^c. The false positive rates are `rates` in (0, 1/2], shape (n,), with `low`, and 1 - `rates` otherwise.
+        is e^c, so c is a loss in nats. The false positive rates are `rates` in (0, 1/2], shape (n,), with `low`, and 1
+        - `rates` otherwise.
         """
 
     @final
@@ -83,7 +84,7 @@ class AbstractExactSum(AbstractSelfInverse):
 
     @abstractmethod
     def _log_profile(self, epsilon: FloatArray) -> LogBounds:
-        """Return lower and upper bounds of ln delta(epsilon) for finite epsilon >= 0, in the shape of `epsilon`."""
+        """Return lower and upper bounds of ln delta(epsilon) at finite epsilon >= 0 (nats), in its shape."""
 
     @final
     @override
@@ -94,7 +95,7 @@ class AbstractExactSum(AbstractSelfInverse):
             return self._epsilon_of_less(delta)
 
     def _epsilon_of_less(self, delta: float) -> Enclosure:
-        """Return an enclosure of the smallest epsilon >= 0 with delta(epsilon) <= delta.
+        """Return an enclosure of the smallest epsilon >= 0 (nats) with delta(epsilon) <= delta.
 
         The given delta may be below delta(0). The default is the root of the privacy profile.
         """

@@ -43,7 +43,8 @@ class ConvexNodes:
     """Bounds `lower` <= V <= `upper` of a function V, convex in x = e^c, at nodes c_k of spacing h.
 
     The bounds at c are in units of e^{scale - slope c}, the unit of the node. All arrays have the shape (nodes,). A
-    cell is the interval between two neighbouring nodes.
+    cell is the interval between two neighbouring nodes. `error` bounds the error of the logarithm of the unit. `rises`
+    is whether V increases with c, and `positive` whether the minima of V are positive.
     """
 
     c: FloatArray
@@ -68,7 +69,8 @@ class ConvexNodes:
     def onward(self) -> FloatArray:
         """Slopes of straight lines in x = e^c through each node that lie below V to its right, shape (nodes,).
 
-        The slopes refer to e^{c - c_k} and the unit of the node c_k. The value is -inf where no line is known.
+        c is a threshold. The slopes refer to e^{c - c_k} and the unit of the node c_k. The value is -inf where no line
+        is known.
 
         V is the convex function whose bounds at the nodes are known, and the line of a node passes through its bound
         there.
@@ -83,8 +85,8 @@ class ConvexNodes:
     def backward(self) -> FloatArray:
         """Slopes of straight lines in x = e^c through each node that lie below V to its left, shape (nodes,).
 
-        V is the convex function whose bounds at the nodes are known. The slopes refer to e^{c - c_k} and the unit of
-        the node c_k. The value is +inf where no line is known.
+        V is the convex function whose bounds at the nodes are known. c is a threshold. The slopes refer to e^{c - c_k}
+        and the unit of the node c_k. The value is +inf where no line is known.
         """
         found = np.full_like(self.c, np.inf)
         after = self.upper[LAG:] * self._step**-LAG
@@ -95,7 +97,8 @@ class ConvexNodes:
     def between(self, at: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return lower and upper bounds of V at thresholds c = `at` within the inner nodes, in the shape of `at`.
 
-        Both are in the unit of the node to the left of each threshold.
+        V is the convex function whose bounds at the nodes are known. Both are in the unit of the node to the left of
+        each threshold.
         """
         left = self.cell(at)
         share = np.expm1(at - self.c[left]) / math.expm1(self.h)

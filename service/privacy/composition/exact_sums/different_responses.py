@@ -48,7 +48,10 @@ class DifferentResponses(AbstractExactSum):
     """
 
     def __init__(self, first: Sequence[tuple[float, int]], second: Sequence[tuple[float, int]]) -> None:
-        """Store the steps as two lists of kinds (epsilon, count), each epsilon positive; the run has all of them."""
+        """Store the run as two lists, `first` and `second`, of pairs (epsilon, count).
+
+        A pair stands for `count` responses that are epsilon-DP, with epsilon > 0. The run has the steps of both lists.
+        """
         self._lists = TwoLists(first, second)
         most = math.fsum(epsilon * count for epsilon, count in (*first, *second))
         rounding = 2 * UNIT_ROUNDOFF * most
@@ -62,8 +65,8 @@ class DifferentResponses(AbstractExactSum):
     def _low(self, alpha: FloatArray) -> FloatArray:
         """Return bounds of ln power, ln type II error and the log slope c at the rates `alpha`, shape (6, n).
 
-        The six rows are the lower and the upper bound of each number. The slope of the power is e^c. `alpha` has the
-        shape (n,) and is at most 1/2.
+        The six rows are the lower and the upper bound of each number. The slope of the power is e^c. `alpha` are false
+        positive rates of at most 1/2, shape (n,).
         """
         log_alpha = np.log(alpha)
         left, right = self._bracket(log_alpha, 0)
@@ -124,7 +127,7 @@ class DifferentResponses(AbstractExactSum):
         return np.vstack((rows, np.clip(left - nudge, -most, most), np.clip(right + nudge, -most, most)))
 
     def _bracket(self, log_target: FloatArray, hypothesis: int) -> tuple[FloatArray, FloatArray]:
-        """Return thresholds proved to be left and right of where P(loss > c) decreases to e^log_target.
+        """Return thresholds of the loss (nats) proved to be left and right of where P(loss > c) falls to e^log_target.
 
         All arrays have the shape (n,). `hypothesis` is 0 for probabilities under H0 and 1 for H1.
         """
@@ -157,7 +160,7 @@ class DifferentResponses(AbstractExactSum):
         return LogBounds(lower, np.where(epsilon >= self._largest.upper, -np.inf, upper))
 
     def _log_delta(self, epsilon: FloatArray, side: int) -> FloatArray:
-        """Return a bound of ln delta(eps) at eps >= 0, in the shape of `epsilon`: lower (`side` -1) or upper (1).
+        """Return a lower (`side` -1) or upper (1) bound of ln delta(eps) at eps >= 0 (nats), in the shape of `epsilon`.
 
         delta(eps) is P1(loss > eps) - e^eps P0(loss > eps) if both terms differ enough, and a sum without differences
         otherwise.
@@ -194,7 +197,7 @@ def _share(far: FloatArray, near: FloatArray, error: float, log_target: FloatArr
 
     `far` and `near` are ln(rate of the right test/given rate) and ln(rate of the left test/given rate). With rounding,
     the rate of the mixture is at most (side -1) or at least (side 1) the given rate. `log_target` is ln of the given
-    rate.
+    rate. `error` bounds the errors of these logarithms.
     """
     rounding = side * (error + SLACK * (1 + np.abs(log_target)))
     # For a lower bound of the share, `ahead` may overflow to infinity. For an upper bound it must not be overestimated.

@@ -127,9 +127,9 @@ class EqualResponses(AbstractExactSum):
         )
 
     def _loss(self, k: FloatArray | IndexArray) -> FloatArray:
-        """Return the run's loss (2 k - N) eps in the shape of k, for k losses +eps and N - k losses -eps of N steps.
+        """Return the loss (2 k - N) eps of the run in nats, for k losses +eps and N - k losses -eps of N steps.
 
-        The result is within 2 units of rounding.
+        The result has the shape of k, and is within 2 units of rounding.
         """
         return np.asarray((2.0 * k - self._steps) * self._step, dtype=np.float64)
 
@@ -233,7 +233,7 @@ class EqualResponses(AbstractExactSum):
         return LogBounds(low, high)
 
     def _close_delta(self, j: IndexArray, epsilon: FloatArray) -> LogBounds:
-        """Return bounds of ln delta(epsilon) by sums without differences, in the shape of `epsilon`.
+        """Return bounds of ln delta(epsilon) by sums without differences, in the shape of `epsilon` (nats).
 
         The loss of N steps, of which k have the loss +eps and the others -eps, is (2 k - N) eps. j is the smallest k
         whose loss exceeds epsilon.
@@ -291,7 +291,7 @@ class EqualResponses(AbstractExactSum):
         return k
 
     def _gap(self, k: IndexArray, epsilon: FloatArray) -> FloatArray:
-        """Return the loss (2 k - N) eps less epsilon within 3 units of rounding.
+        """Return the loss (2 k - N) eps less epsilon, in nats, within 3 units of rounding.
 
         N is the number of steps, and k of them have the loss eps. The rounding error of the product is included.
         """
@@ -314,7 +314,7 @@ class EqualResponses(AbstractExactSum):
         return Enclosure(lower, max(lower, upper), self.evidence)
 
     def _root(self, delta: float) -> tuple[float, float]:
-        """Return an approximate epsilon at which the privacy profile is `delta`, and its uncertainty.
+        """Return an approximate epsilon (nats) at which the privacy profile is `delta`, and an estimate of its error.
 
         `delta` is between 0 and the value of the profile at epsilon 0.
         """
@@ -333,7 +333,7 @@ class EqualResponses(AbstractExactSum):
         return found if found is not None else self._root_between(least, last, log_delta) or (0.0, 0.0)
 
     def _root_between(self, first: int, last: int, log_delta: float) -> tuple[float, float] | None:
-        """Return an approximate epsilon with ln delta(epsilon) = `log_delta`, and its uncertainty.
+        """Return an approximate epsilon (nats) with ln delta(epsilon) = `log_delta`, and about its error, or None.
 
         The search covers the losses (2 k - N) eps of N steps of +-eps, with first <= k <= last. The result is None if
         the root is left of these losses and there are other losses.
@@ -373,7 +373,10 @@ def _first_at_most(law: BinomialTails, log_target: float, start: int, end: int) 
 
 
 def _is_direct(law: BinomialTails, k: IndexArray) -> BoolArray:
-    """Return whether the binomial tail P(K > k) is at most about a half, so that its own sum is short."""
+    """Return a mask in the shape of `k`: whether the tail P(K > k) is at most about 1/2, so that its own sum is short.
+
+    K has the binomial law `law`.
+    """
     return k >= law.mode
 
 

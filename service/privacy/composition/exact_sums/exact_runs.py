@@ -56,9 +56,9 @@ class Responses:
 
 
 def responses_of(steps: Steps) -> Responses | None:
-    """Return the run of (epsilon, delta)-DP steps if there are no other steps and exact sums are feasible.
+    """Return the run, if all steps are (epsilon, delta)-DP steps and the losses have few enough values for exact sums.
 
-    The result is None otherwise.
+    The result is None otherwise. The limits are `MOST_LOSSES` values on a common lattice, and `MOST_SUMS` values else.
     """
     run = any_responses_of(steps)
     return run if run is not None and _in_reach(run) else None
@@ -112,9 +112,12 @@ def losses_of(kinds: Kinds) -> int:
 
 
 def _unit(epsilons: tuple[float, ...], largest: float) -> float | None:
-    """Return an approximate common divisor of all epsilons (Euclid's algorithm), or None if it would be too small.
+    """Return an approximate common divisor of all epsilons (Euclid's algorithm), or None.
 
     The approximation changes sums of losses up to `largest` only by their rounding.
+
+    The result is None if the divisor is below `largest`/2^15, or if an epsilon is no multiple of it up to 8 units of
+    rounding.
     """
     unit, least = epsilons[0], largest / MOST_LOSSES
     for epsilon in epsilons[1:]:
@@ -140,9 +143,10 @@ def halves(kinds: Kinds) -> tuple[Kinds, Kinds]:
 
 
 def smoothed_responses_of(steps: Steps) -> Responses | None:
-    """Return the run of (epsilon, delta)-DP steps if only contour inversion is feasible, else None.
+    """Return the run of (epsilon, delta)-DP steps, if its losses have too many values for exact sums, else None.
 
-    Contour inversion with a little additional Gaussian noise serves runs with too many different losses for exact sums.
+    Contour inversion with a little additional Gaussian noise serves such runs, if the sum of all epsilons lies within
+    `SMOOTHED`. The result is also None for other steps.
     """
     run = any_responses_of(steps)
     if run is None or _in_reach(run):

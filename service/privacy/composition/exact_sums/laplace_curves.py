@@ -160,11 +160,11 @@ class ComposedLaplace(AbstractExactSum):
         return np.array([np.where(np.isnan(lows), -np.inf, lows), np.where(np.isnan(highs), np.inf, highs)])
 
     def _root(self, log_target: FloatArray, hypothesis: int) -> tuple[IndexArray, FloatArray, FloatArray]:
-        """Return cell and share of the v with ln P(V > v) about `log_target`, and the share's uncertainty.
+        """Return cell and share of the number v with ln P(V > v) about `log_target`, and the error bound of the share.
 
         The loss of the N Laplace steps is e (2 V - N), with the largest loss e of a step and a random V in [0, N]. The
         cell is the integer part of v and the share the rest. All arrays have the shape (n,). `hypothesis` is 0 for H0
-        and 1 for H1. At an atom the share and its uncertainty are 0.
+        and 1 for H1. At an atom the share and its error bound are 0.
         """
         closed, opened = self._sums.vertices(hypothesis)
         cell = np.searchsorted(-closed, -log_target, side="right") - 1

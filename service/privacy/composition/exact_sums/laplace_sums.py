@@ -72,7 +72,10 @@ class LatticeThreshold:
         return LatticeThreshold(np.clip(cell, 0, steps), share, closed)
 
     def reflected(self, steps: int) -> LatticeThreshold:
-        """Return the thresholds N - v, exactly, with open tests V > v and closed tests V >= v swapped; N = `steps`."""
+        """Return the thresholds N - v, exactly, with open tests V > v and closed tests V >= v swapped; N = `steps`.
+
+        v is a threshold of the sum V in [0, N], which determines the loss of N Laplace steps.
+        """
         inner = self.share > 0
         return LatticeThreshold(
             np.where(inner, steps - 1, steps) - self.cell, np.where(inner, 1 - self.share, 0.0), not self.closed
@@ -160,7 +163,10 @@ class LaplaceSums:
 
     @cached_property
     def _centred(self) -> FloatArray:
-        """Exponents e (m - N/2) for m = 0..N, shape (N + 1,), for N steps of loss e."""
+        """Exponents e (m - N/2) for m = 0..N, shape (N + 1,), for N steps of loss e.
+
+        The losses are in nats.
+        """
         return self.loss * (np.arange(self.steps + 1.0) - 0.5 * self.steps)
 
     @cached_property
@@ -236,7 +242,8 @@ class LaplaceSums:
         """Return the scaled integral of e^{-e (v - N/2)} dW (H0) or e^{e (v - N/2)} dW (H1) over a tail, shape (n,).
 
         W is the measure whose exponential multiples are the laws of the losses of N Laplace steps, and `rest` the part
-        of a threshold's cell right of the threshold.
+        of a threshold's cell right of the threshold. `at` has the thresholds, and `hypothesis` is 0 or 1. The integral
+        runs over v above the threshold, for steps of largest loss e.
         """
         sign = 2 * hypothesis - 1
         weights = rest.cosh + rest.sinh
@@ -270,9 +277,10 @@ class LaplaceSums:
         return 0.5 * self.threshold(at)
 
     def threshold(self, at: LatticeThreshold) -> FloatArray:
-        """Return the threshold c = e (2 v - N) of the loss in nats, within 4 units of rounding relative to c.
+        """Return the thresholds c = e (2 v - N) of the loss (nats), shape (n,), within 4 roundings relative to c.
 
-        The run has N steps of largest loss e.
+        The run has N steps of largest loss e. `at` has v: the index of a cell of length 1, and the share of the cell
+        left of v.
         """
         return self.loss * ((2 * at.cell - self.steps) + 2 * at.share)
 

@@ -76,7 +76,10 @@ class SmoothedAtoms(AbstractTradeOff):
 
     @staticmethod
     def of(summands: tuple[Summand, ...], accuracy: Accuracy) -> SmoothedAtoms:
-        """Build the curve of a run of steps with listed losses, in the add direction."""
+        """Build the curve of a run of steps with listed losses, in the add direction.
+
+        `summands` has the steps with their counts, and `accuracy` the relative width of the enclosures aimed at.
+        """
         deviation = math.sqrt(math.fsum(each.count * each.spread**2 for each in summands))
         squared = (NOISE * deviation) ** 2
         rough = replace(accuracy, straight_width=WIDTH)
@@ -136,10 +139,11 @@ class SmoothedAtoms(AbstractTradeOff):
         return Enclosure(self._proved_below(delta, min(known.lower, upper), max(1.0, upper)), upper, self.evidence)
 
     def _proved_below(self, delta: float, start: float, scale: float) -> float:
-        """Return an epsilon of at most `start` whose delta is proved to be at least `delta`, or 0.
+        """Return an epsilon (nats) of at most `start` whose delta is proved to be at least `delta`, or 0.
 
         ln delta(epsilon) falls at about a constant rate over short distances. So a first proof at some distance from
-        `start` gives the distance that is needed, at which a second proof is tried. All distances are in nats.
+        `start` gives the distance that is needed, at which a second proof is tried. All distances are in nats. Tried
+        distances are between NEAREST and FARTHEST times `scale`.
         """
         wanted = math.log(delta)
         missing = wanted - self._log_lower(start)

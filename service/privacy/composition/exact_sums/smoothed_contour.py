@@ -60,7 +60,7 @@ GOAL: Final = 28.0
 
 @final
 class ResponseCumulants:
-    """Log-moment function K(s) = ln E0 e^{sL} of a run's loss L at real tilts s = 1/2 + r, with its derivatives.
+    """Log-moment function K(s) = ln E0 e^{sL} of a run's loss L (nats) at real tilts s = 1/2 + r, with derivatives.
 
     The run has independent steps with the losses +-epsilon, the worst case of epsilon-DP steps.
     """
@@ -75,7 +75,10 @@ class ResponseCumulants:
         """Sum of all losses."""
 
     def value(self, r: float) -> float:
-        """Return the log-moment function K(1/2 + r) = ln E0 e^{(1/2 + r) L} of the run's loss L."""
+        """Return the log-moment function K(1/2 + r) = ln E0 e^{(1/2 + r) L} of the run's loss L.
+
+        It has no unit.
+        """
         return math.fsum((self.count * log_cosh(r * self.epsilon)).tolist()) - self._at_half
 
     def error(self, r: float) -> float:
@@ -177,7 +180,10 @@ class SmoothedContour:
         return min(found)
 
     def nodes(self) -> SmoothedNodes:
-        """Compute the bounds of the run's profile at all thresholds of the contour."""
+        """Compute the bounds of D(c) = E0(e^L - e^c)_+ or E0 min(e^L, e^c) at all thresholds c (nats) of the contour.
+
+        L is the loss of the run.
+        """
         r, tau = self._r, self._tau
         thresholds, h, profile, density, profile_error, density_error = self._sums()
         # The noise adds at most tau^2 e^{tau^2/8} e^c times the density (`smoothed_responses.py`).
@@ -194,7 +200,7 @@ class SmoothedContour:
         return SmoothedNodes(r, thresholds[1:], h, self._smoothed(r), error, lower, upper)
 
     def _sums(self) -> tuple[FloatArray, float, FloatArray, FloatArray, float, float]:
-        """Return thresholds, spacing, D or E0 min, e^c times the density, and the errors of these two.
+        """Return thresholds c and spacing (nats), D or E0 min, e^c times the density, and the errors of these two.
 
         The errors are absolute bounds, one number each. D(c) = E0(e^{L+V} - e^c)_+ and E0 min(e^{L+V}, e^c) belong to
         the loss L of the run with the loss V of its noise. The functions include all copies (the terms that the
@@ -237,8 +243,8 @@ class SmoothedContour:
     def _product(self, t: FloatArray) -> tuple[ComplexArray, FloatArray]:
         """Return e^{K(r + it) - K(r) - it center} at the heights t, and a bound of its errors.
 
-        The Gaussian modulus e^{-tau^2 t^2/2} is left out. K(r + it) stands for the log-moment function at 1/2 + r + it.
-        Both arrays have the shape of t.
+        The Gaussian modulus e^{-tau^2 t^2/2} of the added step of shift tau is left out. K(r + it) stands for the
+        log-moment function at 1/2 + r + it. Both arrays have the shape of t.
         """
         run, r = self._run, self._r
         slope, flat = np.tanh(r * run.epsilon), 1 / np.cosh(np.minimum(np.abs(r) * run.epsilon, FLATTEST))

@@ -148,7 +148,7 @@ class SmoothedResponses(AbstractExactSum):
         return _below_one(lower, upper)
 
     def _log_delta(self, tilted: TiltedRun, c: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return lower and upper bounds of ln delta at the thresholds c of the loss, in the shape of c.
+        """Return lower and upper bounds of ln delta at the thresholds c of the loss (nats), in the shape of c.
 
         `tilted` is the tilted run whose contour covers the thresholds.
         """
@@ -179,7 +179,7 @@ class SmoothedResponses(AbstractExactSum):
         return found[1] if found else Enclosure(low, max(low, high), self.evidence)
 
     def _crossing(self, tilted: TiltedRun, delta: float) -> tuple[float, float]:
-        """Return thresholds of the loss at which the profile is proved to be above, and below, delta.
+        """Return thresholds of the loss (nats) at which the profile is proved to be above, and below, delta.
 
         Both thresholds come from one contour, that of `tilted`. They are -inf and inf if that contour proves nothing.
         """

@@ -46,8 +46,8 @@ NEAR_THE_END: Final = 1e-13
 class TiltedRun:
     """Run whose loss L is weighted by e^{(1/2 + r) L} (tilted), with the contour Re z = 1/2 + r.
 
-    The contour evaluates the profile at thresholds near `mean`. `mean` and `deviation` are those of L under the tilted
-    law.
+    The contour evaluates the profile at thresholds near `mean`. `mean` and `deviation` (nats) are those of L under the
+    tilted law.
     """
 
     def __init__(self, cumulants: ResponseCumulants, r: float, left: float, right: float) -> None:
@@ -73,7 +73,7 @@ class TiltedRun:
 
     @property
     def is_usable(self) -> bool:
-        """Whether the contour of this tilt has few enough nodes for usable results."""
+        """Whether the contour has usable results: the noise that it needs does not hide the losses of the run."""
         return self._contour.is_usable
 
     @cached_property
@@ -123,7 +123,7 @@ class ResponseTilts:
 
     At a tilt s the law of the loss L is weighted by e^{sL}, and the inversion contour Re z = s evaluates thresholds
     near the weighted mean. Tilts with r > 1/2 (`outer`) are added on demand. Tilts with |r| < 1/2 (`inner`) exist if
-    the run reveals much.
+    the standard deviation of the loss at r = 0 is at least `STRONG`.
     """
 
     def __init__(self, cumulants: ResponseCumulants) -> None:
@@ -165,7 +165,7 @@ class ResponseTilts:
         ]
 
     def _next(self, r: float) -> float:
-        """Return the next larger r, whose contour Re z = 1/2 + r covers thresholds that adjoin those of the given r.
+        """Return the next larger r, whose contour Re z = 1/2 + r covers thresholds next to those of the given r.
 
         An inversion contour evaluates the profile at thresholds near the mean of the tilted loss.
         """
@@ -179,7 +179,11 @@ class ResponseTilts:
         return r + step
 
     def extend(self) -> bool:
-        """Compute and keep the sums at the next larger exponential tilt; return False if larger tilts add no digits."""
+        """Add the run at the next larger tilt to `outer`, and return whether it was added.
+
+        Return False if there are too many contours, or if the mean loss at the tilt is too near the largest loss for
+        its contour to add digits.
+        """
         last = self.outer[-1].r
         r = self._next(last)
         left = self._largest - self._cumulants.mean(r)

@@ -50,7 +50,7 @@ class MergedSums(NamedTuple):
 
 
 def summed_losses(kinds: Sequence[tuple[float, int]]) -> MergedSums:
-    """Return the possible losses of a run of kinds (epsilon, count), each step with the loss +-epsilon.
+    """Return the possible losses (nats) of a run of kinds (epsilon, count), each step with the loss +-epsilon.
 
     The weight of a loss is prod C(N, k) 2^-N over the kinds, with k of N = count losses +epsilon. Losses that coincide
     up to rounding are merged: the sums of n multiples of one loss are about n^2, not 2^n.
@@ -142,7 +142,7 @@ class TwoLists:
         """Relative error of a profile by sums without differences."""
 
     def log_tails(self, thresholds: FloatArray, *, closed: bool = False) -> tuple[FloatArray, FloatArray]:
-        """Return ln P(loss > c), or ln P(loss >= c) with `closed`, under H0 and under H1 at each threshold c.
+        """Return ln P(loss > c), or ln P(loss >= c) with `closed`, under H0 and under H1 at each threshold c (nats).
 
         Both have the shape of `thresholds`. The logarithm of 0 is -inf.
         """
@@ -156,7 +156,7 @@ class TwoLists:
         return found[0], found[1]
 
     def log_profile(self, epsilon: FloatArray) -> FloatArray:
-        """Return ln delta(eps) within `profile_error`, in the shape of `epsilon`.
+        """Return ln delta(eps) within `profile_error`, in the shape of `epsilon` (nats).
 
         delta(eps) = 2 e^{eps/2} Z sum w sinh((loss - eps)/2) over losses above eps, with the weights w of the losses
         and their common factor Z. The caller must also allow for a change of eps by `loss_error`.

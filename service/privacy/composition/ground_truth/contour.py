@@ -114,7 +114,7 @@ class BallContour:
         return total
 
     def _values(self) -> list[acb]:
-        """Return e^{K(z_k)} at the nodes z_k of the contour, for the log-moment function K of the run."""
+        """Return e^{K(z_k)} as balls at the nodes z_k of the contour, with K(z) = ln E0 e^{zS} of the run's loss S."""
         plan, mu2 = self._plan, ball(self._run.gaussian_mu_squared)
         count_work(plan.length * (A_NODE + sum(A_TERM * len(nodes.on_contour) for nodes in plan.parts)))
         values: list[acb] = []
@@ -127,9 +127,10 @@ class BallContour:
         return [value.conjugate() for value in values] if self._reflected else values
 
     def _sum_up(self, values: list[acb]) -> None:
-        """Compute the coefficients of the powers of e^{-i step c} in the sums over nodes, for any threshold c.
+        """Compute the coefficients of the powers of e^{-i step c} in the sums over nodes, for any threshold c (nats).
 
-        The sums are those of the integrals for the false positive rate and the power, and of the density.
+        The sums are those of the integrals for the false positive rate and the power, and of the density. `values` has
+        the transform of the loss, E0 e^{zS}, at each node z.
         """
         step = ball(self._plan.step)
         scaled = [value * (step / arb.pi()) for value in values]
@@ -179,7 +180,7 @@ class BallContour:
         return best
 
     def at(self, threshold: arb) -> Threshold:
-        """Return the test that rejects H0 where the loss exceeds `threshold`, with its error rates as balls."""
+        """Return the test that rejects H0 where the loss exceeds `threshold` (nats), with its error rates as balls."""
         with ctx.workprec(self.bits):
             turns = powers(acb(0, -ball(self._plan.step) * threshold).exp(), self._plan.length)
             sums = self._coefficients * acb_mat(len(turns), 1, turns)

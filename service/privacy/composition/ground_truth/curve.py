@@ -40,9 +40,10 @@ class GroundTruthTradeOff(AbstractTradeOff):
     def __init__(
         self, run: GroundTruthRun, search: GroundTruthSearch, other: GroundTruthSearch, *, reflected: bool
     ) -> None:
-        """Store the search of this direction and that of the other direction, one object if both curves are equal.
+        """Store the `run`, the `search` of this direction and that of the `other` direction.
 
-        `reflected` means that the curve is that of swapped hypotheses.
+        `reflected` means that the curve is that of swapped hypotheses. Both searches are one object if both curves are
+        equal.
         """
         self._run, self._search, self._other, self._reflected = run, search, other, reflected
 
@@ -54,9 +55,11 @@ class GroundTruthTradeOff(AbstractTradeOff):
 
     @property
     def _end(self) -> arb | None:
-        """Smallest loss of the run, sum N ln(1 - p), as a ball; None if some step has no smallest loss.
+        """Smallest loss of the run, sum N ln(1 - p), as a ball in nats; None if some step has no smallest loss.
 
-        1 - p is the share of H0 in the mixture H1 of a step, and N the number of such steps.
+        The loss is ln dH1/dH0 in the add direction. 1 - p is the weight of the unshifted component, which equals H0, in
+        the mixture H1 of a step, and N the number of such steps. A step without this component, or with mixtures under
+        both hypotheses, has no smallest loss.
         """
         if self._run.gaussian_mu_squared != 0:
             return None
@@ -66,10 +69,11 @@ class GroundTruthTradeOff(AbstractTradeOff):
 
     @property
     def largest_log_ratio(self) -> Enclosure:
-        """Largest loss of the run: infinite for add; -sum N ln(1 - p) for remove if all steps are sampled.
+        """Largest loss of the run in nats: infinite for add; -sum N ln(1 - p) for remove if all steps are sampled.
 
-        Gaussian noise is unbounded. 1 - p is the share of H0 in the mixture H1 of a step, and N the number of such
-        steps.
+        1 - p is the weight of the unshifted component in the mixture H1 (add direction) of a step, and N the number of
+        such steps. The loss for remove is infinite too, if a step has no such component or mixtures under both
+        hypotheses.
         """
         with ctx.workprec(_SURE_BITS):
             end = self._end
@@ -108,7 +112,7 @@ class GroundTruthTradeOff(AbstractTradeOff):
         return CurvePoints(error, power, EnclosureArray(slopes[0], slopes[1]))
 
     def _point(self, rate: float) -> tuple[_Ends, _Ends, tuple[float, float]]:
-        """Return bounds of type II error, of the power, and of the log slope at a false positive rate.
+        """Return bounds of the type II error, of the power, and of ln of the power's slope at a false positive rate.
 
         The first two are (lower, upper, ln lower, ln upper). If the work of the request is spent, the bounds are those
         of a test that ignores the data.
@@ -139,7 +143,7 @@ class GroundTruthTradeOff(AbstractTradeOff):
         return Enclosure(max(lower, 0.0), upper, self.evidence, decimal=decimal)
 
     def _delta(self, epsilon: Fraction) -> FoundBalls:
-        """Return the privacy profile at `epsilon` as a ball.
+        """Return the privacy profile delta at `epsilon` (nats) as a ball.
 
         No search is needed where epsilon is beyond the extreme losses: the profile is 0, or 1 - e^eps.
         """

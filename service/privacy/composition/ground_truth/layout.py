@@ -43,8 +43,9 @@ class PartPlan:
 class ContourPlan:
     """Contour Re z = tilt (add direction) with nodes z_k = tilt + i k step, 0 <= k < length.
 
-    `bits` is the precision. The other fields are the data of the error bounds: tilts for the aliases of the trapezoid
-    sum, heights for its truncation, and nodes of the moments of each kind of step.
+    `step` is the distance of the nodes, and `bits` the precision. The other fields are the data of the error bounds:
+    tilts for the aliases of the trapezoid sum, heights for its truncation, and `parts`, the nodes of the moments of
+    each kind of step.
     """
 
     tilt: float
@@ -80,7 +81,7 @@ class ContourGuide:
         return value, variance
 
     def log_majorant(self, tilt: float, height: float) -> float:
-        """Return an estimate, which is not proved, of ln of the largest |e^{K(tilt + it) - K(tilt)}| with t >= height.
+        """Return an estimate, without proof, of ln of the largest |e^{K(tilt + it) - K(tilt)}| with t >= height.
 
         K is the log-moment function of the run.
         """
@@ -88,7 +89,7 @@ class ContourGuide:
         return total + sum(part.count * min(part.log_majorant(tilt, height)[0], 0.0) for part in self.parts)
 
     def best_tilt(self, threshold: float, need: float) -> float:
-        """Return the tilt of the table with the least expensive contour for the loss S near a threshold.
+        """Return the tilt of the table with the least expensive contour for the loss S near a threshold (nats).
 
         The tilt is at the saddle point of the threshold, or nearer to the center of the law. Errors are `need` nats
         below e^{K(s) - s threshold} at the saddle point s, with the log-moment function K of the run.
@@ -113,7 +114,7 @@ class ContourGuide:
         return float(self.cumulants(np.array([tilt]))[0][0]) - tilt * threshold
 
     def chernoff_threshold(self, log_tail: float, *, upper: bool, reflected: bool) -> float:
-        """Return the threshold c at which Chernoff's bound of P0(S > c), or of P0(S <= c), is e^{log_tail}.
+        """Return the threshold c (nats) at which Chernoff's bound of P0(S > c), or of P0(S <= c), is e^{log_tail}.
 
         S is the loss of the run. `upper` selects P0(S > c), and `reflected` the remove direction.
         """
@@ -145,9 +146,9 @@ class ContourGuide:
         )
 
     def _height(self, tilt: float, need: float) -> float:
-        """Return the height at which the majorant of the contour's integrand falls below e^-need.
+        """Return the imaginary part above which the majorant of the integrand on Re z = `tilt` is below e^-need.
 
-        The result is infinite if a few doublings do not reach it.
+        The result is infinite if no height up to a limit reaches it.
         """
         low = 0.5 * math.sqrt(2 * need) / max(self.tilted_deviation(tilt), 1e-150)
         high = low
@@ -230,7 +231,8 @@ class ContourGuide:
         """Return tilts for Chernoff's bound of the aliases: the best on each side of the contour, and its neighbours.
 
         Aliases are the errors of the trapezoid sum along the contour. `value` is the log-moment function at the tilt of
-        the contour, and `period` is 2 pi/(distance of its nodes).
+        the contour, and `period` is 2 pi/(distance of its nodes). `threshold` is the loss in nats for which the contour
+        is laid out.
         """
         gap = self._tilts - tilt
         exponent = self._values - value - gap * threshold - np.abs(gap) * period

@@ -54,7 +54,7 @@ class ExactMixture(ExactShifts):
         return relative
 
     def distances(self) -> list[arb]:
-        """Return the shifts s_i/sigma in units of the noise, as balls of the current precision."""
+        """Return the shifts s_i/sigma in units of the noise sigma, as balls of the current precision."""
         return [ball(Fraction(shift) / self.noise_multiplier) for shift in self.shifts]
 
     @property

@@ -44,7 +44,7 @@ class MixtureThresholds:
             self._terms = [(w * (-x * x / 2).exp(), x) for w, x in self._present]
 
     def at(self, threshold: arb) -> Threshold:
-        """Return the test S > c at the threshold c, from normal tail probabilities.
+        """Return the test S > c at the threshold c (nats), from normal tail probabilities.
 
         S is the loss L, or -L for remove. If only the mixture has a shift 0, L always exceeds ln of the weight of this
         shift.
@@ -72,9 +72,9 @@ class MixtureThresholds:
             return found.without(self._dropped, reflected=self._reflected)
 
     def _rising(self, y: arb) -> tuple[arb, arb]:
-        """Return value and slope at y of the increasing function that equals the goal at the threshold.
+        """Return value (nats) and slope, at the outcome y, of the increasing function whose root is sought.
 
-        The function is the loss L, or ln of the mixture's density ratio without shift 0.
+        The function is the loss L, or ln of the mixture's density ratio without shift 0 if it has this shift.
         """
         value, slope = self._log_sum(y)
         if not self._mirrored:
@@ -88,7 +88,7 @@ class MixtureThresholds:
         return total.log(), sum((share * x for share, x in shares), arb(0)) / total
 
     def _root(self, goal: arb) -> arb:
-        """Return a ball with the outcome y at which the loss reaches `goal`, proved from both sides.
+        """Return a ball with the outcome y at which the loss reaches `goal` (nats), proved from both sides.
 
         A ball is a number with an error bound. If the mixture has a shift 0, ln of the density ratio without this shift
         replaces the loss. The result is NaN if no y is found.
@@ -116,7 +116,7 @@ class MixtureThresholds:
         return arb.nan()
 
     def _rough_place(self, goal: arb) -> arb:
-        """Return an approximate outcome y at which the loss reaches the goal; no result relies on it."""
+        """Return an approximate outcome y at which the loss reaches `goal` (nats); no result relies on it."""
         low, high = -1.0, 1.0
         while not self._rising(arb(low))[0] < goal and low > -FARTHEST:
             low *= 2

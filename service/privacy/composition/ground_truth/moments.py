@@ -27,7 +27,11 @@ class MixtureMoments(MixtureBalls):
     """Transform M(z) = E0 e^{zL} of a mixture step with the loss L, in balls (intervals) of the current precision."""
 
     def on_contour(self, s: float, step: float, length: int, nodes: ShiftedNodes) -> list[acb]:
-        """Return M(s + i k step) for k = 0, ..., length - 1, for the transform M(z) = E0 e^{zL} of the step."""
+        """Return M(s + i k step) for k = 0, ..., length - 1, for the transform M(z) = E0 e^{zL} of the step.
+
+        L is the loss of the step. `nodes` are the quadrature nodes of the moment, and the results are balls that
+        enclose the true values.
+        """
         weights: list[acb] = []
         turns: list[acb] = []
         scale = ball(nodes.step) / (2 * arb.pi()).sqrt()

@@ -42,12 +42,13 @@ def read_point(source: ThresholdSource, false_positive_rate: Fraction, guess: fl
     false_positive_rate : Fraction
         In (0, 1).
     guess : float
-        Threshold at which the search starts.
+        Threshold (nats) at which the search starts.
 
     Returns
     -------
     Reading
-        Balls of power, threshold and type II error, or None if nothing is proved; and the last threshold of the search.
+        Balls of power, threshold (nats) and type II error, and the last threshold of the search. The balls are None if
+        no two thresholds are proved to enclose the rate.
     """
     with ctx.workprec(source.bits):
         rate, upper = ball(false_positive_rate), false_positive_rate < 0.5
@@ -68,9 +69,10 @@ def read_point(source: ThresholdSource, false_positive_rate: Fraction, guess: fl
 
 
 def read_profile(source: ThresholdSource, epsilon: arb) -> arb:
-    """Return a ball of the privacy profile at `epsilon`, from the test that the loss exceeds epsilon.
+    """Return a ball of the privacy profile at `epsilon` (nats), from the test that the loss exceeds epsilon.
 
     The profile is power - e^epsilon alpha, where alpha is the false positive rate of the test. `source` gives the test.
+    The ball may be wide, or NaN, if the source has too few bits.
     """
     with ctx.workprec(source.bits):
         test = source.at(epsilon)
@@ -78,7 +80,7 @@ def read_profile(source: ThresholdSource, epsilon: arb) -> arb:
 
 
 def read_epsilon(source: ThresholdSource, delta: Fraction, guess: float) -> Reading:
-    """Return the root eps of delta(eps) = delta as a ball (interval), which may extend below 0.
+    """Return the root eps (nats) of delta(eps) = delta as a ball (interval), which may extend below 0.
 
     Parameters
     ----------
@@ -92,7 +94,8 @@ def read_epsilon(source: ThresholdSource, delta: Fraction, guess: float) -> Read
     Returns
     -------
     Reading
-        The ball of epsilon, or None if nothing is proved; and the last threshold of the search.
+        The ball of epsilon, and the last threshold of the search. The ball is None if no two epsilons are proved to
+        enclose the root.
     """
     with ctx.workprec(source.bits):
         target = ball(delta)
@@ -121,7 +124,7 @@ def _margins(value: arb, slope: arb, root: arb, bits: int) -> list[arb]:
 
 
 def _newton(source: ThresholdSource, start: arb, residual: _Residual) -> arb:
-    """Return about the threshold at which ln value = ln goal, by Newton's method from `start`.
+    """Return about the threshold (nats) at which ln value = ln goal, by Newton's method from `start`.
 
     `residual` gives value, goal and slope of the value at a threshold. The result is the last threshold that the source
     can evaluate. No proof relies on it.

@@ -30,7 +30,7 @@ _GOOD_WIDTH = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class FoundBalls:
-    """Balls (midpoint and radius) of one result, which have the precision of `bits` bits."""
+    """Balls (midpoint and radius) of one result, computed with a precision of `bits` binary digits."""
 
     balls: Balls
     bits: int
@@ -42,7 +42,7 @@ A_READING: Final = 2_000.0
 
 @final
 class GroundTruthSearch:
-    """Search in one direction of a run for `digits` significant digits; the last few hundred points are cached."""
+    """Search for numbers of one direction of a run with `digits` significant digits; hundreds of points are cached."""
 
     def __init__(self, sources: Sources, guide: AbstractTradeOff, digits: int) -> None:
         """Store the sources of tests and the `guide`, the same curve in doubles; no result relies on the guide.
@@ -70,7 +70,7 @@ class GroundTruthSearch:
         return self._search(guess, log_value, lambda source, near: read_point(source, rate, near), True)
 
     def delta(self, epsilon: Fraction) -> FoundBalls:
-        """Return a ball of the privacy profile at a finite `epsilon`, with the requested digits."""
+        """Return a ball of the privacy profile at a finite `epsilon` (nats), with the requested digits."""
         log_value = _about(self._guide.profile(np.array([float(epsilon)])))
 
         def read(source: ThresholdSource, start: float) -> Reading:
@@ -80,7 +80,7 @@ class GroundTruthSearch:
         return self._search(float(epsilon), log_value, read, False)
 
     def epsilon(self, delta: Fraction) -> FoundBalls:
-        """Return a ball of the smallest eps >= 0 with delta(eps) <= delta, for delta in (0, 1)."""
+        """Return a ball of the smallest eps >= 0 (nats) with delta(eps) <= delta, for delta in (0, 1)."""
         near = self._guide.epsilon(float(delta))
         if near.lower <= 0:
             at_zero = self.delta(Fraction(0))
@@ -100,11 +100,12 @@ class GroundTruthSearch:
         read: Callable[[ThresholdSource, float], Reading],
         complement: bool,
     ) -> FoundBalls:
-        """Evaluate every source of tests, intersect the results, and plan again until the digits are reached.
+        """Return balls of one result with enough digits, from several sources of tests whose results are intersected.
 
-        `read` evaluates a source near a threshold. `guess` is a threshold near the result, and e^log_value the size of
-        the result. `complement` is whether power and type II error need the digits. The result is the best one if a few
-        attempts do not reach the digits. Raises UnsupportedCombination if nothing is proved.
+        `read` evaluates a source near a threshold. `guess` is a threshold (nats) near the result, and e^log_value the
+        size of the result. `complement` is whether power and type II error need the digits. If a fixed number of
+        attempts does not reach the digits, or further contours would be too long, the result is the narrowest ball so
+        far. Raises UnsupportedCombination if nothing is proved.
         """
         count_work(A_READING)
         nats, best = (self.digits + 2) * _LN_10 + 5, None
@@ -143,7 +144,10 @@ class GroundTruthSearch:
 
 
 def _meet(known: list[FoundBalls]) -> FoundBalls:
-    """Return the intersection of the balls of independent computations; raise NumericalFailure if it is empty."""
+    """Return the intersection of the balls `known`, which independent computations of one set of numbers gave.
+
+    Raise NumericalFailure if an intersection is empty.
+    """
     bits = max(found.bits for found in known)
     with ctx.workprec(bits):
         balls = known[0].balls
@@ -156,7 +160,7 @@ def _meet(known: list[FoundBalls]) -> FoundBalls:
 
 
 def _learned(found: FoundBalls, guess: float, log_value: float, complement: bool) -> tuple[float, float]:
-    """Return the threshold and ln of the size of the value for the next attempt, from the last result `found`.
+    """Return a threshold (nats) near the result `found`, and ln of the size of the value, for the next attempt.
 
     `guess` and `log_value` are those of the last attempt, and `complement` says whether the type II error counts.
     """

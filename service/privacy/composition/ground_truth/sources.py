@@ -26,13 +26,17 @@ _LARGEST_LINES = 24
 
 @dataclass(frozen=True, slots=True)
 class GaussianThresholds:
-    """Source of tests of a Gaussian loss S ~ N(-mu^2/2, mu^2) under H0 and N(mu^2/2, mu^2) under H1."""
+    """Closed form of the tests S > c of a Gaussian loss S ~ N(-mu^2/2, mu^2) under H0 and N(mu^2/2, mu^2) under H1.
+
+    `at(c)` returns enclosures of rate and power of the test that rejects H0 if S > c, in balls of `bits` bits of
+    precision.
+    """
 
     mu_squared: Fraction
     bits: int
 
     def at(self, threshold: arb) -> Threshold:
-        """Return the test S > threshold of the Gaussian loss S from normal tail probabilities."""
+        """Return the test S > threshold (nats) of the Gaussian loss S, from normal tail probabilities."""
         with ctx.workprec(self.bits):
             mu = ball(self.mu_squared).sqrt()
             score = threshold / mu + mu / 2
@@ -49,13 +53,16 @@ ThresholdSource: TypeAlias = BallContour | GaussianThresholds | MixtureThreshold
 
 @final
 class ClosedSources:
-    """Factory of closed forms; `thresholds` is a function that builds the source of tests for a number of bits."""
+    """Factory of sources that compute rate and power of the test S > c of a loss S by closed forms.
+
+    `thresholds` is a function that builds such a source for a precision in bits.
+    """
 
     def __init__(self, thresholds: Callable[[int], ThresholdSource]) -> None:
         self._thresholds = thresholds
 
     def near(self, threshold: float, log_value: float, nats: float) -> tuple[ThresholdSource, ...]:
-        """Return one source, because a closed form has no approximation, with enough bits for e^-nats.
+        """Return one source of tests near a threshold (nats), with enough bits for errors of e^-nats of e^log_value.
 
         An exponent of the size of ln(value) or of the threshold costs the digits before its decimal point. A small
         value costs no digits, because tails are computed relative to themselves. The factor 2 covers mu =
@@ -68,15 +75,16 @@ class ClosedSources:
         return (self._thresholds(math.ceil(precision)),)
 
     def guess(self, false_positive_rate: float) -> float:  # noqa: ARG002 - as that of `LineSources`
-        """Return the threshold 0, because a search in a closed form may start anywhere."""
+        """Return 0, the threshold (nats) at which a search starts: in a closed form it may start anywhere."""
         return 0.0
 
 
 @final
 class LineSources:
-    """Factory of pairs of contours with different tilts and inner nodes, planned for a range of thresholds and cached.
+    """Factory of sources that compute rate and power of the test S > c of a loss S along inversion contours.
 
-    Inner nodes are those of the moments of one step.
+    A source is planned for a range of thresholds c and cached. There are two of them for each range, with different
+    tilts and different nodes of the moments of one step, so that a search can compare their results.
     """
 
     def __init__(self, run: GroundTruthRun, guide: ContourGuide, *, reflected: bool) -> None:
@@ -84,16 +92,16 @@ class LineSources:
         self._kept = lru_cache(maxsize=_LARGEST_LINES)(self._contours)
 
     def near(self, threshold: float, log_value: float, nats: float) -> tuple[ThresholdSource, ...]:
-        """Return two contours with errors of e^-nats relative to e^{log_value}, for tests near the threshold.
+        """Return two contours for tests near the threshold (nats), with errors of e^-nats relative to e^{log_value}.
 
-        Raises UnsupportedCombination if they would be too long.
+        Raises UnsupportedCombination if a contour would need too many nodes.
         """
         spacing = 0.5 * self._guide.deviation
         key = (round(threshold / spacing), math.floor(log_value / 4), math.ceil(nats))
         return self._kept(key[0] * spacing, 0.51 * spacing, 4.0 * key[1], float(key[2]))
 
     def guess(self, false_positive_rate: float) -> float:
-        """Return the threshold at which Chernoff's bound of the tail equals the false positive rate."""
+        """Return the threshold (nats) at which Chernoff's bound of the tail equals the false positive rate."""
         upper = false_positive_rate < 0.5
         log_tail = math.log(false_positive_rate) if upper else math.log1p(-false_positive_rate)
         return self._guide.chernoff_threshold(log_tail, upper=upper, reflected=self._reflected)

@@ -69,7 +69,8 @@ class DirectionContours:
     def fallback(self) -> FallbackBounds:
         """Bounds of the run's numbers that need no inversion contour.
 
-        Laplace and two-point steps always reveal information on the record.
+        They serve numbers whose enclosures on contours are wide, and follow from Chernoff's inequality and closed
+        forms.
         """
         transform = self.run.transform(TRUNCATION_DIGITS[-1], reflected=self.reflected)
         steps, never = self.run.sampled_steps or (), self.run.log_prob_never_sampled
@@ -78,9 +79,10 @@ class DirectionContours:
 
     @cached_property
     def deformed(self) -> DeformedRun | None:
-        """Deformed contours of the run, or None where they do not serve it.
+        """Deformed contours of the run; None for runs with other steps than Gaussian steps, sampled or not.
 
-        They serve runs of few kinds of sampled Gaussian steps, with or without Gaussian steps.
+        A deformed contour is a curve in the complex plane along which an inversion integral decays fast. The property
+        is also None beyond the limits of kinds, rates and noise in `deformed_run`.
         """
         from service.privacy.composition.inversion.deformed.run import deformed_run
 
@@ -91,10 +93,10 @@ class DirectionContours:
     def deforms_first(self) -> bool:
         """Whether a few numbers are evaluated on deformed contours before straight contours are tried.
 
-        They are for mirrored steps that hardly ever jump, because straight contours are long for such steps. A jump is
-        the large loss of a step that uses the record. A straight contour is a vertical line, and a deformed contour is
-        a curve in the complex plane. A mirrored step compares two laws that are mirror images at 0, as when one record
-        replaces another.
+        They are for mirrored steps that use the record less than 0.1 times on average, because straight contours are
+        long for such steps. A jump is the large loss of a step that uses the record. A straight contour is a vertical
+        line, and a deformed contour is a curve in the complex plane. A mirrored step compares two laws that are mirror
+        images at 0, as when one record replaces another.
         """
         steps = self.run.sampled_steps
         if steps is None or not any(step.mirrored for step in steps):
@@ -103,9 +105,10 @@ class DirectionContours:
 
     @cached_property
     def jumping_step(self) -> SampledStep | None:
-        """Equal sampled Gaussian steps that are the whole run and sample few records, or None.
+        """Equal sampled Gaussian steps that are the whole run and use the record fewer than 10 times on average.
 
-        Rare large losses of such steps (jumps) may determine tiny values of delta.
+        Rare large losses of such steps (jumps) may determine tiny values of delta. The property is None for other runs,
+        in the remove direction, and for steps without deformed contours.
         """
         steps = self.run.sampled_steps
         if steps is None or len(steps) != 1 or self.run.gaussian_mu_squared > 0 or self.reflected:
@@ -115,7 +118,11 @@ class DirectionContours:
         return None if self.deformed is None else steps[0]
 
     def is_far(self, epsilon: float) -> bool:
-        """Return whether delta(epsilon) is tiny and one rare large loss of a step may determine it."""
+        """Return whether delta(epsilon) is below about e^-25, so that one rare large loss of a step may determine it.
+
+        delta is the privacy profile, and `epsilon` is in nats. The result is False for runs without `jumping_step`. It
+        only chooses the method.
+        """
         step = self.jumping_step
         if step is None or self.deformed is None:
             return False
@@ -124,7 +131,7 @@ class DirectionContours:
         return is_far(step, self.deformed.deviation, epsilon)
 
     def far_profile(self, epsilon: float) -> tuple[float, float] | None:
-        """Return `(lower, upper)`, bounds of ln delta(epsilon), or None where `is_far` is false or the time is spent.
+        """Return `(lower, upper)`, bounds of ln delta(epsilon), or None if `is_far` is false or the work is spent.
 
         The bounds divide the run by its number of steps with a rare large loss (`rare_jumps/one_jump.py`).
         """
@@ -135,7 +142,7 @@ class DirectionContours:
         return log_profile(self.jumping_step, epsilon, self.accuracy.deformed)
 
     def to_deform(self, known: Readings, rows: int, width: float) -> IndexArray:
-        """Return the indices of the numbers that deformed contours should evaluate; empty where there are too many.
+        """Return the indices of the numbers wider than `width`, which deformed contours should evaluate.
 
         A straight contour is a vertical line, and a deformed contour is a curve in the complex plane.
 
@@ -151,7 +158,8 @@ class DirectionContours:
         Returns
         -------
         array, shape (m,)
-            Indices; empty also where no deformed contour serves the run.
+            Indices. Empty if more than 8 numbers are wide, if the run has no deformed contours, if the accuracy is that
+            for long lists, or if the work of the request is spent.
         """
         wide = np.flatnonzero(known.width(rows) > width)
         if self.accuracy.long_lists or self.deformed is None:

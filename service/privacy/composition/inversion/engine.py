@@ -127,7 +127,7 @@ class ContourTradeOff(AbstractTradeOff):
 
     @override
     def reversed(self) -> ContourTradeOff:
-        """Return the curve of the other direction.
+        """Return the curve of the other direction: remove for an add curve, add for a remove curve.
 
         It is this curve itself where the loss of every step has a symmetric law.
         """

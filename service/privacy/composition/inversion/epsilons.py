@@ -56,7 +56,7 @@ def _advantage_cap(contours: DirectionContours) -> float:
     """Return an upper bound of the advantage delta(0) of a run of sampled Gaussian steps; infinity for other runs.
 
     The advantage of a run is at most the sum over its steps. That of a step of rate p is p (2 Phi(mu/2) - 1), where mu
-    is the distance of its shifts.
+    is the distance of its shifts. `contours` are the contours of one direction of the run.
     """
     steps = contours.run.sampled_steps
     if not steps or contours.run.gaussian_mu_squared > 0:
@@ -66,9 +66,10 @@ def _advantage_cap(contours: DirectionContours) -> float:
 
 
 def _far_epsilon(contours: DirectionContours, delta: float) -> Enclosure | None:
-    """Return an enclosure of epsilon (nats) where one rare large loss of a step determines delta, else None.
+    """Return an enclosure of epsilon (nats) if one rare large loss of a step determines `delta`, or None.
 
-    `contours` are the contours of one direction of the run.
+    `contours` are the contours of one direction of the run. The result is None if delta is not tiny, other steps may
+    matter (`DirectionContours.is_far`), or no bounds are proved.
     """
     step = contours.jumping_step
     if step is None:
@@ -140,8 +141,8 @@ def _straight_first(contours: DirectionContours, delta: float, *, tried: bool) -
 def _on_deformed_contours(contours: DirectionContours, delta: float, known: Enclosure) -> Enclosure | None:
     """Return the enclosure of epsilon (nats) at `delta` by deformed contours, intersected with `known`.
 
-    The result is None where deformed contours prove nothing. A deformed contour is a curve in the complex plane along
-    which an inversion integral decays fast.
+    The result is None if the run has no deformed contours, or they prove no bounds. A deformed contour is a curve in
+    the complex plane along which an inversion integral decays fast.
     """
     proved = None if contours.deformed is None else contours.deformed.epsilon(delta, known.lower, known.upper)
     return None if proved is None else known.intersected(Enclosure(*proved, EVIDENCE))
@@ -172,10 +173,11 @@ def epsilon_on_contour(tilt_grid: TiltGrid, tilt: Tilt, delta: float, good_width
 
 
 def _proved(tilt: Tilt, threshold: FloatArray, deltas: FloatArray) -> Enclosure | None:
-    """Return an enclosure of epsilon around an approximate root of the profile, or None.
+    """Return an enclosure of epsilon (nats) around an approximate root of a run's privacy profile, or None.
 
-    `threshold` and `deltas` have the shape (1,): the root in nats, and the value of the profile there. The result is
-    None where the root is not positive and finite, or the proof fails.
+    `threshold` and `deltas` have the shape (1,): the approximate root in nats, and the value of delta that the profile
+    should have there. The contour of `tilt` gives the profile. The result is None where the root is not positive and
+    finite, or the proof fails.
     """
     if not 0 < threshold[0] < math.inf:
         return None
@@ -184,11 +186,12 @@ def _proved(tilt: Tilt, threshold: FloatArray, deltas: FloatArray) -> Enclosure 
 
 
 def _near_core(tilt_grid: TiltGrid, tilt: Tilt, delta: float) -> Enclosure | None:
-    """Return the enclosure of epsilon (nats) on a contour that crosses the axis nearer to 0, or None.
+    """Return the enclosure of epsilon (nats) at `delta` by a contour that crosses the axis nearer to 0, or None.
 
-    The present contour crosses at `tilt`, and `tilt_grid` has the other contours. Near 0 the bulk of the loss
-    determines the transform, so that the transform decays and the contour is short. Such a contour loses more digits,
-    but it serves where rare jumps determine delta.
+    The present contour crosses at `tilt`, and `tilt_grid` has the other contours. Near 0 the loss without rare large
+    values (jumps) determines the transform, the moment-generating function of the loss. So the transform decays fast,
+    and the contour is short. Such a contour loses more digits to cancellation, but it helps if jumps determine delta.
+    The result is None if no such contour has a negligible transform at its end, or it proves no bounds.
     """
     nearer, deltas = tilt_grid.near_core(tilt.theta), np.array([delta])
     return None if nearer is None else _proved(nearer, solve_profile(nearer.contour, deltas), deltas)
@@ -205,8 +208,8 @@ def _is_zero(contours: DirectionContours, delta: float) -> bool:
 def _by_bisection(contours: DirectionContours, delta: float, rounds: int) -> Enclosure:
     """Return an enclosure of epsilon (nats) at `delta` by a bisection for each bound, of at most `rounds` halvings.
 
-    Each step encloses the profile at one epsilon by straight contours. A straight contour is a vertical line in the
-    complex plane.
+    Each step encloses the profile at one epsilon by straight contours. The upper bound is infinite if no epsilon up to
+    a limit is proved to be large enough. A straight contour is a vertical line in the complex plane.
     """
     log_delta = math.log(delta)
     slack = 1e-15 * (1 + abs(log_delta))

@@ -184,10 +184,10 @@ class _Query(ABC):
     def _evaluate_at(self, levels: IndexArray, where: IndexArray, following: int) -> bool:
         """Evaluate each number with an index in `where` on contours of its truncation level, and narrow its enclosure.
 
-        `levels` has the index of the level of each of the n numbers. `following` is the index of the next attempt, or 0
-        for a list on few contours without their neighbours. A truncation level says how little of the loss's law is
-        omitted. The result is False if other levels cannot help either: the moment-generating function does not decay
-        on a contour.
+        A truncation level 10^-d omits rare large losses of total probability at most 10^-d. `levels` has the index of
+        the level of each of the n numbers. `following` is the index of the next attempt (each attempt has another
+        level). 0 means that few contours serve the whole list, without contours at neighbouring tilts. Return whether
+        further levels may help. They cannot where the moment-generating function does not decay on a contour.
         """
         may_help = True
         chosen_levels: list[int] = levels[where].tolist()
@@ -284,9 +284,9 @@ class _Thresholds(_Query):
         return super().answer(deformed=deformed)
 
     def _evaluate_far(self) -> None:
-        """Enclose ln delta at thresholds where one rare large loss of a step determines delta.
+        """Enclose ln delta at thresholds with a tiny delta, which one rare large loss of a step determines.
 
-        Thresholds whose enclosures other contours would not improve are removed from `open`.
+        Thresholds whose enclosures other contours would not narrow are removed from `open`.
         """
         for index in self.open.tolist():
             found = self.contours.far_profile(float(self.at[index]))
@@ -378,8 +378,9 @@ def straight_profile(contours: DirectionContours, epsilon: float) -> tuple[float
 def evaluate_roughly(contours: DirectionContours, epsilon: FloatArray, rate: float) -> EnclosureArray:
     """Return enclosures of the profile delta at epsilons of shape (n,), by the fewest contours that reach all of them.
 
-    Enclosures may be about five digits wider than by `evaluate_profile`. The truncation level (the omitted probability
-    of far jumps of the loss) is the level of the point at the false positive rate `rate`, or a deeper one.
+    The enclosures may have about five correct digits fewer than those of `evaluate_profile`. The truncation level (the
+    omitted probability of far jumps of the loss) is the level of the point at the false positive rate `rate`, or a
+    deeper one.
     """
     levels = contours.run.levels(min(rate, 1 - rate), abs(float(ndtri(rate))))
     query = _Thresholds(contours, epsilon, np.array([levels]))

@@ -115,7 +115,7 @@ class FallbackBounds:
         return Readings(np.stack([power_low, beta_low, -infinite]), np.stack([power_high, beta_high, infinite]))
 
     def _log_power(self, alpha: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return `(lower, upper)`, bounds of ln power at false positive rates in (0, 1), each of shape (n,)."""
+        """Return `(lower, upper)`, bounds of ln power at false positive rates `alpha` in (0, 1), each of shape (n,)."""
         points = self._gaussian.points(alpha)
         lower = np.maximum(np.log(points.power.lower), np.log(-np.expm1(self._log_missed(alpha))) - _SLACK)
         if self._reflected:
@@ -200,7 +200,7 @@ class FallbackBounds:
         return -math.inf if self._transform is None else self._transform.log_truncated_mass[1]
 
     def profile(self, epsilon: FloatArray) -> Readings:
-        """Return bounds of ln delta(eps), the privacy profile, at finite eps (nats) of shape (n,), as one row."""
+        """Return bounds of ln delta(eps), the privacy profile, at finite `epsilon` (nats) of shape (n,), as one row."""
         gaussian = self._gaussian.profile(epsilon)
         with np.errstate(divide="ignore"):
             lower = np.log(gaussian.lower) if gaussian.log_lower is None else gaussian.log_lower

@@ -48,9 +48,11 @@ Shape = Literal["smooth", "jumps", "everything"]
 
 
 def is_direct(parts: tuple[Counted, ...]) -> bool:
-    """Return whether the closed form of two steps should be evaluated before an inversion contour is tried.
+    """Return whether the closed form of a run of two steps should be evaluated before an inversion contour is tried.
 
-    The contour would be long and its enclosures often wide. `parts` are the kinds of steps with their counts.
+    It should be if the noise is below half of the distance of neighbouring shifts, or for mixtures whose loss has rare
+    large values. A contour would be long then, and its enclosures often wide. `parts` are the kinds of steps with their
+    counts.
     """
     if any(part.noise_between_shifts < DIRECT_NOISE for part, _ in parts):
         return True
@@ -60,7 +62,7 @@ def is_direct(parts: tuple[Counted, ...]) -> bool:
 
 
 def has_distant_shifts(parts: tuple[Counted, ...]) -> bool:
-    """Return whether few steps have shifts many standard deviations of the noise apart.
+    """Return whether at most 30 steps are mixtures, some with shifts more than two noise deviations apart.
 
     The inversion contour of such a run has many nodes, and cannot be deformed. `parts` are the kinds of steps with
     their counts.
@@ -81,7 +83,9 @@ def shape_of(parts: tuple[Counted, ...]) -> tuple[Shape, float]:
     Returns
     -------
     (Shape, float)
-        Shape of the loss, and the expected number of steps in whose sample a record is.
+        Shape of the loss, and the expected number of steps in whose sample a record is. A shape "everything" has a loss
+        so large that the output reveals the record. A shape "jumps" has rare large losses of a step that matter beside
+        the loss of all other steps. All other losses are "smooth".
     """
     gaussian = math.sqrt(
         min(math.fsum(count * mu.upper**2 for part, count in parts if (mu := part.gaussian_shift) is not None), 1e300)
@@ -105,11 +109,11 @@ def shape_of(parts: tuple[Counted, ...]) -> tuple[Shape, float]:
 
 
 def _smooth_noise(part: GaussianMixturePart) -> float:
-    """Return how large the noise of a mixture over its shift has to be for narrow enclosures on contours.
+    """Return the least ratio of noise to shift at which contours give narrow enclosures for a mixture of Gaussians.
 
-    `part` describes the mixture. The limit is for two mirrored mixtures. Deformed contours serve mixtures with one rare
-    shift, so that less noise suffices there. A mirrored step compares two laws that are mirror images at 0, as when one
-    record replaces another.
+    Noise and shift are in one unit, and `part` describes the mixture. The ratio is that for two mirrored mixtures.
+    Mixtures with one rare shift need less noise, because deformed contours serve them. A mirrored step compares two
+    laws that are mirror images at 0, as when one record replaces another.
     """
     return DIRECT_NOISE if len(part.shifts) == 2 and part.weights[1] < LARGEST_RATE else SMOOTH_NOISE
 

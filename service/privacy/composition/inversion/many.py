@@ -44,7 +44,7 @@ _SHARE = 0.5
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Wanted:
-    """Numbers of one run that shall be evaluated (`readings`), and later their enclosures in `known`."""
+    """Numbers of one run that shall be evaluated (`readings`), and the enclosures found so far in `known`."""
 
     run: RunLaw
     readings: tuple[Known, ...]
@@ -52,9 +52,10 @@ class Wanted:
 
 
 def run_of(curve: AbstractTradeOff) -> RunLaw | None:
-    """Return the run whose contours evaluate a curve first, or None.
+    """Return the run of a curve that can be evaluated together with other runs, or None.
 
-    The result is None where no run underlies the curve, or where the run is evaluated alone.
+    Bounds around the curve of a run (data processing, sums of guarantees, intersections) are removed first. The result
+    is None if contours do not evaluate the curve, or if its run does not repeat a few steps of one law (`RunLaw.unit`).
     """
     while isinstance(curve, DataProcessingBound | Intersected | SumOfGuarantees):
         curve = curve.curve
@@ -63,7 +64,7 @@ def run_of(curve: AbstractTradeOff) -> RunLaw | None:
 
 @np.errstate(all="ignore")
 def evaluate_together(wanted: Iterable[Wanted], width: float) -> None:
-    """Evaluate numbers of many runs together, and keep the narrow enclosures in `known` of each run.
+    """Evaluate the numbers `wanted` of many runs together, and keep the narrow enclosures in `known` of each run.
 
     An enclosure is kept if its relative width is at most `width`. Where epsilon is needed in both directions, a bound
     of epsilon of the remove direction is kept as well. The remove direction is evaluated only where that bound is not
@@ -99,7 +100,8 @@ def _tasks(wanted: Wanted) -> Iterator[Task]:
 def _is_below(task: Task) -> bool:
     """Return whether epsilon of the remove direction is proved to be at most epsilon of the add direction.
 
-    Both epsilons are at the delta of the task, which is one number to evaluate.
+    Both epsilons are at the delta of the task, which is one number to evaluate. The result is False if one of them is
+    not known.
     """
     cap, first = task.known.get(task.wanted._replace(quantity="epsilon_cap")), task.known_first
     return cap is not None and first is not None and cap.upper <= first.lower

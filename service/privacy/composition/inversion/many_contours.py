@@ -83,7 +83,7 @@ class Task:
 
     @property
     def is_rare(self) -> bool:
-        """Whether fewer than `FEW_SAMPLED` steps are expected to use the record.
+        """Whether fewer than 5 steps of the run are expected to use the record.
 
         The law of the loss then has a narrow core and rare jumps, and the contour is long.
         """
@@ -283,9 +283,9 @@ class TransformsOfManyRuns(TransformsOfRuns):
     ) -> None:
         """Lay out the contours of R runs; all arrays have the shape (R,).
 
-        `unit` is the index of the steps that a run repeats, `count` is how often they are repeated, and `theta` is the
-        tilt. `groups` has the contours that share nodes, and `reflected` is whether the hypotheses are swapped. Runs
-        with more nodes than `most_nodes` are evaluated alone.
+        `law` has the log-moment functions of all units of steps. `unit` is the index of the steps that a run repeats,
+        `count` is how often they are repeated, and `theta` is the tilt. `groups` has the contours that share nodes, and
+        `reflected` is whether the hypotheses are swapped. Runs with more nodes than `most_nodes` are evaluated alone.
         """
         self._groups, self._reflected = groups, reflected
         self.theta = with_exact_complement(theta) if reflected else theta
@@ -305,9 +305,9 @@ class TransformsOfManyRuns(TransformsOfRuns):
         self.most_nodes = np.full_like(theta, float(LONGEST))
 
     def few_nodes(self, step: FloatArray) -> FloatArray:
-        """Return 4 as the number of nodes of each contour that would be too long, in the shape of `step`.
+        """Return 4, in the shape of `step`: the number of nodes of a contour that would need too many nodes.
 
-        The wide enclosures of such a contour are not kept.
+        Its enclosures are wide and are not kept. `step` is the distance of the nodes of each contour.
         """
         return np.full_like(step, 4.0)
 

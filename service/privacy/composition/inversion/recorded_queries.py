@@ -30,7 +30,8 @@ class _NoSingleNumber(Exception):
 def recorded_queries_of(read: Callable[[TradeOffPair], Any]) -> tuple[Known, ...]:
     """Return the numbers that the function `read` evaluates on a pair of curves, up to its first list of points.
 
-    `read` is called once, with curves that record every evaluation and return arbitrary values.
+    `read` is called once, with curves that record every evaluation and return arbitrary values. An error that these
+    values cause ends the recording.
     """
     add = _RecordingCurve([], reflected=False)
     with suppress(_NoSingleNumber, PrivacyComputationError):

@@ -57,7 +57,7 @@ class RunLaw:
     gaussian_mu_squared : float
         Sum of mu^2 over the Gaussian steps without sampling.
     groups : tuple
-        Summands of one law that share arrays.
+        Tuples of summands of one law, whose log-moment functions are evaluated in shared arrays.
     deviation : float
         Approximate standard deviation of the loss in nats, from below.
     """
@@ -96,7 +96,11 @@ class RunLaw:
 
     @cached_property
     def unit(self) -> tuple[tuple[Summand, ...], int] | None:
-        """Pair (steps, times) if the run repeats these steps `times` times, or None if the run is evaluated alone."""
+        """Pair (steps, times), if the run repeats these steps `times` times and can be evaluated with others, or None.
+
+        The steps have one law that many runs can share, and at most four kinds. The property is None for other runs,
+        and for those with Gaussian steps without sampling.
+        """
         steps, laws = self.summands, {step.batch for step in self.summands}
         if len(laws) != 1 or None in laws or len(steps) > MOST_PARTS or self.gaussian_mu_squared > 0:
             return None
@@ -169,14 +173,17 @@ class RunLaw:
 
     @property
     def most_together(self) -> int:
-        """Maximal number of different steps whose numbers share arrays; only steps whose loss has a density count."""
+        """Largest number of different steps that one group of equal laws evaluates in shared arrays.
+
+        Only groups whose losses have a density count; the value is 0 without any.
+        """
         return max((len(group) for group in self.groups if group[0].decays), default=0)
 
     def transform(self, digits: float, *, reflected: bool) -> LossTransform | None:
         """Return the log-moment function of the loss without rare large losses of total probability 10^-`digits`.
 
-        `reflected` swaps the hypotheses. The result is None where the quadrature grids would be too large, or where no
-        summand has a density except summands that are rounded to nothing. A summand is a number of equal steps.
+        `reflected` swaps the hypotheses. A summand is a number of equal steps. The result is None if a quadrature grid
+        would be too large. It is also None if there are no Gaussian steps and all summands have losses with atoms only.
         """
         summands = tuple(self._truncate(index, digits) for index in range(len(self.groups)))
         if any(summand.decays and summand.size > _LARGEST_GRID for summand in summands):
@@ -202,7 +209,7 @@ class RunLaw:
         """Return the indices in `TRUNCATION_DIGITS` of the truncation levels to try for one number, in order.
 
         `value` is the probability to evaluate, and `score` is the normal score (in standard deviations) whose tail is
-        that probability. A level says how little of the law is omitted.
+        that probability. A level is d if the law omits rare large losses of total probability 10^-d.
         """
         return self._levels_of(value, score, every=False)
 
@@ -280,8 +287,8 @@ class RunLaw:
     def level_orders_for_thresholds(self, epsilons: FloatArray) -> IndexArray:
         """Return the order in which to try truncation levels for the profile at n epsilons (nats), shape (n, levels).
 
-        A level says how little of the loss's law is omitted; entries are indices in `TRUNCATION_DIGITS`. The order
-        follows from a Gaussian loss with the run's standard deviation.
+        A level is d if the law omits rare large losses of total probability 10^-d. Entries are indices in
+        `TRUNCATION_DIGITS`, filled with -1. The order follows from a Gaussian loss with the run's standard deviation.
         """
         deviation = max(self.deviation, 1e-290)
         scores = np.minimum((np.abs(epsilons) + 0.5 * deviation**2) / deviation, 36.0)

@@ -143,11 +143,12 @@ class StraightContour:
         self._prepare_errors(transforms)
 
     def _lay_out(self, transforms: TransformsOfRuns, low: FloatArray, high: FloatArray) -> None:
-        """Choose the distance h of the nodes and their number for thresholds between `low` and `high`, shape (R,).
+        """Choose the distance h of the nodes and their number for thresholds from `low` to `high` (nats), shape (R,).
 
-        Alias terms are the errors of the trapezoid sum, and the majorant bounds the integrand. Alias terms should be
-        below e^-goal over [`low`, `high`], and the majorant below e^-goal beyond the last node. R is the number of
-        contours.
+        `transforms` are the moment-generating functions of R runs. Alias terms are the errors of the trapezoid sum, and
+        the majorant bounds the integrand. The goal is `log_accuracy` of the transforms plus small terms, in nats. Alias
+        terms should be below e^-goal over [`low`, `high`], and the majorant below e^-goal beyond the last node. R is
+        the number of contours.
         """
         theta, sd = self.theta, self.deviation
         self.value, self.value_error = transforms.origin
@@ -227,7 +228,11 @@ class StraightContour:
         return sums.reshape(whole), log_scale.reshape(whole)
 
     def _prepare_errors(self, transforms: TransformsOfRuns) -> None:
-        """Compute the parts of the error bounds that no threshold changes: rounding, truncated mass and atoms."""
+        """Compute the parts of the error bounds that no threshold changes: rounding, truncated mass and atoms.
+
+        `transforms` are the moment-generating functions of R runs, with bounds of their errors. The parts are stored,
+        not returned.
+        """
         self._slopes = self.theta - _SCALE_POLES
         self._center_size, self._phase_rounding = np.abs(self.center), 4 * UNIT_ROUNDOFF * self._phase_size[:, None]
         self._largest_pole_log = np.abs(self._pole_logs[:, 0]).max(axis=0)
@@ -314,8 +319,9 @@ def _height(transforms: TransformsOfRuns, deviation: FloatArray, goal: FloatArra
     """Return heights (imaginary parts) above which the majorant of each of R transforms is about e^-goal, shape (R,).
 
     The majorant bounds |M(theta + it)/M(theta)| of the moment-generating function M on the contour Re z = theta. The
-    height is infinite where a few tries find none up to `highest`. No bound depends on the choice of heights. theta is
-    the tilt of a contour.
+    first try follows from the standard deviation `deviation` (nats) of the loss. The height is infinite if none is
+    found up to `highest` within a fixed number of rounds. No bound depends on the choice of heights. theta is the tilt
+    of a contour.
     """
     heights = _HEIGHTS_TRIED[:, None] * np.sqrt(2 * goal) / deviation
     found = np.full_like(goal, np.inf)
@@ -352,7 +358,8 @@ def _tail_bound(transforms: TransformsOfRuns, step: FloatArray, first: FloatArra
     and 1/(z (z - 1)) at z = theta + it, with nodes t at a distance h = `step`. The integrand F = e^{K(z) - K(theta)}
     has |F| <= e^{U(t)} with a decreasing function U. So blocks [t, 8t] contribute at most (1/pi) e^{U(t)} (ln 8 + h/t).
     Beyond the last block the decay V/t of one step, with a constant V, or the decay of the Gaussian part bounds the
-    sum. The third kernel has an additional factor 1/t. R is the number of contours.
+    sum. The third kernel has an additional factor 1/t. R is the number of contours, and `transforms` has their
+    functions K.
     """
     log_variation, squares = transforms.log_variation, transforms.gaussian_mu_squared
     plain, profile, height = np.zeros_like(first), np.zeros_like(first), first

@@ -129,19 +129,20 @@ def cancellation(
     """Return the nats that each threshold loses to cancellation at each tilt, shape (tilts, thresholds).
 
     A threshold c loses K(theta) - theta c at the tilt theta, less the smallest such value, where K(s) = ln E0 e^{sS} is
-    the log-moment function of the loss S. The result is infinite at tilts with long contours where a short contour
-    serves. A contour that crosses the real axis at theta evaluates thresholds there.
+    the log-moment function of the loss S. A contour crosses the real axis at theta. It is *short* if the standard
+    deviation of the loss at theta is at most twice that of the core. If some short contour loses at most `largest` nats
+    for a threshold, the result is infinite at all tilts with long contours.
 
     Parameters
     ----------
     theta, value, deviation : (tilts, 1) or (tilts, thresholds)
         Tilts, K there (infinite where the tilt is not usable), and sqrt K''.
     core : float or (thresholds,)
-        Standard deviation of the bulk of the loss.
+        Standard deviation of the core: the loss without rare large values (jumps).
     thresholds : (thresholds,)
         Thresholds to evaluate, in nats.
     largest : float
-        Maximal loss of nats on a short contour.
+        Largest loss on a short contour, in nats, for which long contours are excluded.
     """
     lost = value - theta * thresholds
     lost -= lost.min(axis=0)
@@ -192,8 +193,8 @@ class Tilt:
     def __init__(self, transform: Cumulants, columns: tuple[float, ...]) -> None:
         """Store the `columns` theta, K(theta), K'(theta), sqrt K''(theta), tail score and ln delta.
 
-        K is the log-moment function of the loss of the run, and K'(theta) is the threshold with this saddle point. The
-        last two columns are the approximations `tail_scores` and `log_profiles` there.
+        K = `transform` is the log-moment function of the loss of the run, and K'(theta) is the threshold with this
+        saddle point. The last two columns are the approximations `tail_scores` and `log_profiles` there.
         """
         self._transform = transform
         self.theta, self.value, self.threshold, self.deviation, self.score, self.log_profile = columns
@@ -241,8 +242,8 @@ class TiltGrid:
 
     A tilt theta is a real number at which a contour may cross the axis. K(s) = ln E0 e^{sS} is the log-moment function
     of the privacy loss S of the run. The *saddle point* of a threshold c is the theta with K'(theta) = c. The standard
-    deviation at a tilt is sqrt K''(theta), that of the loss weighted by e^{theta S}. The *core* of the loss is its bulk
-    without rare jumps, with about the standard deviation at the tilt 1/2.
+    deviation at a tilt is sqrt K''(theta), that of the loss weighted by e^{theta S}. The *core* is the loss without its
+    rare large values (jumps), with about the standard deviation at the tilt 1/2.
     """
 
     def __init__(self, transform: Cumulants, variances: FloatArray) -> None:
@@ -283,7 +284,7 @@ class TiltGrid:
         return all(self._sides.values())
 
     def _start_nearer(self, side: int) -> None:
-        """Add the first tilt above 1/2 (`side` 1) or below (-1), nearer to 1/2 than usual.
+        """Add the first tilt above 1/2 (`side` 1) or below (-1), nearer to 1/2 than that of a stronger loss.
 
         Tilts are real numbers at which contours may cross the axis. The tilt is near because rare large losses (jumps)
         dominate a weak loss already a standard deviation from 1/2.
@@ -325,8 +326,8 @@ class TiltGrid:
     def _extend(self, side: int) -> bool:
         """Add tilts outwards on one side (1: above 1/2, -1: below), and return whether any was added.
 
-        None is added where the transform has no values further out, or the grid is long enough. Tilts are real numbers
-        at which contours may cross the axis (`TiltGrid`).
+        None is added if no usable tilt lies further out, or the side has 60 tilts already. Tilts are real numbers at
+        which contours may cross the axis (`TiltGrid`).
         """
         tilts = self._sides[side]
         if side in self._ended or len(tilts) >= _OUTWARD:
@@ -461,11 +462,11 @@ class TiltGrid:
         return (scores <= self._sides[1][-1].score + 1) & (scores >= self._sides[-1][-1].score - 1)
 
     def for_rates(self, false_positive_rates: FloatArray, slack: float = 0.0) -> list[Tilt]:
-        """Return the best tilt for each of n false positive rates; `slack` is that of `for_thresholds`.
+        """Return the best tilt for each of n false positive rates, or one that loses at most `slack` nats more.
 
-        The threshold c has P0(S > c) equal to the rate. It is estimated from the tilt at whose saddle point the tail of
-        the loss S under H0 is nearest, and from the standard deviation there. Tilts are real numbers at which contours
-        may cross the axis (`TiltGrid`).
+        The slack lets few contours serve the list. The threshold c has P0(S > c) equal to the rate. It is estimated
+        from the tilt at whose saddle point the tail of the loss S under H0 is nearest, and from the standard deviation
+        there. Tilts are real numbers at which contours may cross the axis (`TiltGrid`).
         """
         scores = -ndtri(false_positive_rates)
         self._extend_to("score", float(scores.min()), float(scores.max()))
@@ -500,9 +501,9 @@ class TiltGrid:
     def for_root(self, tilt: Tilt, threshold: float) -> Tilt:
         """Return the tilt at which a root of the profile is proved that was found at `threshold` (nats).
 
-        The root was found on the contour of `tilt`. The result is `tilt`, where that tilt loses hardly more digits than
-        the best tilt for the threshold. Otherwise it is the best tilt. Tilts are real numbers at which contours may
-        cross the axis (`TiltGrid`).
+        The root was found on the contour of `tilt`. The result is `tilt` if the threshold loses at most 1.25 nats more
+        by cancellation there than at its best tilt, and else the best tilt. Tilts are real numbers at which contours
+        may cross the axis (`TiltGrid`).
         """
         best = self.for_thresholds(np.array([threshold]))[0]
         return tilt if best.theta <= 0 or tilt.excess_cancellation(threshold, best) <= _SHARED_SLACK else best
@@ -511,8 +512,8 @@ class TiltGrid:
         """Return the outermost tilt in (0, `below`) with a short contour on which the transform decays, or None.
 
         A contour is short where the standard deviation at its tilt is about that of the core, the loss without rare
-        jumps. Only the first few short contours are tried. Tilts are real numbers at which contours may cross the axis
-        (`TiltGrid`).
+        jumps. Only the outermost three short contours are tried. Tilts are real numbers at which contours may cross the
+        axis (`TiltGrid`).
         """
         longest = _SHORT * self.core_deviation
         short = [tilt for tilt in self.tilts if 0 < tilt.theta < below and tilt.deviation <= longest]

@@ -83,9 +83,10 @@ class TransformsOfRuns(ABC):
 
     @abstractmethod
     def few_nodes(self, step: FloatArray) -> FloatArray:
-        """Return the number of nodes of each contour for which `most_nodes` nodes are too few, shape (R,).
+        """Return the number of nodes of each contour that would need more than `most_nodes` nodes, shape (R,).
 
-        `step` is the distance of the nodes of each contour, shape (R,). R is the number of runs.
+        Such a contour ends early, and its enclosures are wide. `step` is the distance of the nodes of each contour,
+        shape (R,). R is the number of runs.
         """
 
     @abstractmethod
@@ -146,10 +147,10 @@ def with_exact_complement(tilts: FloatArray) -> FloatArray:
 
 
 def complement_error(tilts: FloatArray) -> FloatArray:
-    """Return the error of the log-moment function K(1 - theta) from rounding of 1 - theta, at tilts theta.
+    """Return a bound of the error of the log-moment function K(1 - theta) from rounding of 1 - theta, at tilts theta.
 
-    The tilts are those of `with_exact_complement`. The error is 0, or infinite at tilts too near a pole 0 or 1 for an
-    exact complement.
+    The tilts are those of `with_exact_complement`. The bound is 0 where 1 - theta is exact, and else infinite: the tilt
+    is too near a pole 0 or 1.
     """
     return np.where(1 - (1 - tilts) == tilts, 0.0, np.inf)
 
@@ -159,7 +160,7 @@ class TransformOfRun(TransformsOfRuns):
     """Log-moment function of one run on one contour, so that R = 1."""
 
     def __init__(self, transform: LossTransform, theta: float) -> None:
-        """Prepare the contour Re z = theta (the tilt) of a run.
+        """Prepare the contour Re z = theta (the tilt) of the run with the log-moment function `transform`.
 
         The largest number of nodes is small for runs of Gaussian steps, which other truncation levels and deformed
         contours also serve.
@@ -176,10 +177,11 @@ class TransformOfRun(TransformsOfRuns):
         self.most_nodes = np.array([float(max(_FEWEST, most))])
 
     def few_nodes(self, step: FloatArray) -> FloatArray:
-        """Return the number of nodes, shape (1,), of a contour for which `most_nodes` nodes are too few.
+        """Return the number of nodes, shape (1,), of a contour that would need more than `most_nodes` nodes.
 
-        `step` is the distance of the nodes. The number is smaller where a node is expensive: sampled Laplace steps have
-        more quadrature nodes at greater heights (imaginary parts).
+        The contour ends early, and its enclosures are wide. `step` is the distance of the nodes. The number is smaller
+        where a node is expensive: sampled Laplace steps have more quadrature nodes at greater heights (imaginary
+        parts).
         """
         few, between = self._few, float(step[0])
         while few > _FEWEST and few * self._contour.work(few * between) > _WORK_WITHOUT_END:
@@ -223,7 +225,8 @@ class TransformOfRun(TransformsOfRuns):
     def values(self, step: FloatArray, counts: IndexArray) -> ValuesOnContour:
         """Return K(theta + i k `step`) - K(theta) at the nodes k = 0.. of the contour, shape (1, nodes + 1).
 
-        The result has error bounds. K is the log-moment function of the run, and theta the tilt of the contour.
+        The last node is the largest of `counts`, and the result has error bounds. K is the log-moment function of the
+        run, and theta the tilt of the contour.
         """
         count = int(counts[0])
         count_work(_AN_ELEMENT * count * self._contour.work(count * float(step[0])))

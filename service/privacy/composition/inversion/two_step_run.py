@@ -23,7 +23,7 @@ def two_steps_curve(steps: Steps) -> TwoSteps | None:
     """Return the trade-off curve of the add direction of a run of exactly two steps, or None.
 
     None stands for a run without exactly two steps, or with a step that is neither a mixture of shifted Gaussians nor a
-    step whose noise law the record shifts.
+    step whose noise law the record shifts. It also stands for a step whose curves are only a bracket of two theorems.
     """
     if not is_two_steps(steps):
         return None
@@ -39,7 +39,8 @@ def two_steps_curve(steps: Steps) -> TwoSteps | None:
 def two_steps_pair(steps: Steps) -> TradeOffPair | None:
     """Return the trade-off curves of both directions of a run of two steps, or None.
 
-    None stands for a run without exactly two steps, or with a step whose noise law the record does not shift.
+    The result is None if `two_steps_curve` is None: the run has not exactly two steps, or a step is neither a shifted
+    noise law nor a mixture of shifted Gaussians.
     """
     curve = two_steps_curve(steps)
     if curve is None:

@@ -51,10 +51,13 @@ _LAST_RATE = math.nextafter(1.0, 0.0)
 def discretised_pair(steps: Steps, options: EngineOptions) -> TradeOffPair:
     """Build the trade-off curves of any composition of steps with trade-off curves, for both directions.
 
+    `steps` has pairs (mechanism, count). Of the `options`, `relative_tolerance` is the relative width aimed at. A run
+    with a step that reveals the record completely has the curves of that step.
+
     Raises
     ------
     UnsupportedCombination
-        For steps without a curve under this relation.
+        For steps without a known trade-off curve.
     """
     parts: list[LatticeStep] = []
     for step, count in steps:
@@ -79,7 +82,8 @@ def discretised_pair(steps: Steps, options: EngineOptions) -> TradeOffPair:
 class DiscretisedTradeOff(AbstractTradeOff):
     """Trade-off curve of one direction (record added or removed) of a composition, from laws of the loss on a lattice.
 
-    The relative width is about N/(4 c^2) for N steps, with c lattice cells in a standard deviation of the run's loss.
+    The relative width of its enclosures is about N/(4 c^2) for N steps, with c lattice cells in a standard deviation of
+    the run's loss.
     """
 
     evidence = Evidence.CERTIFIED
@@ -95,7 +99,7 @@ class DiscretisedTradeOff(AbstractTradeOff):
     def of(steps: tuple[LatticeStep, ...], tolerance: float) -> DiscretisedTradeOff:
         """Build the curve of a run in the add direction (a record is added).
 
-        The curve aims at the relative width `tolerance`.
+        The curve aims at the relative width `tolerance`. `steps` are the steps of the run with their counts.
         """
         known = [(part.two_point, part.count) for part in steps if part.two_point is not None]
         # At least one step is always on nodes.
@@ -194,7 +198,7 @@ class DiscretisedTradeOff(AbstractTradeOff):
         return self._profile_within(epsilon, self._tolerance)
 
     def _profile_within(self, epsilon: FloatArray, tolerance: float) -> EnclosureArray:
-        """Return enclosures of delta at each epsilon, in its shape, with about the relative width `tolerance`."""
+        """Return enclosures of delta at each epsilon (nats), in its shape, of about the relative width `tolerance`."""
         beyond = epsilon >= self.largest_log_ratio.upper
         singular = self.singular_power
         log_singular, top = log_down(np.array([singular.lower])), log_up(np.array([singular.upper]))
@@ -234,15 +238,15 @@ class DiscretisedTradeOff(AbstractTradeOff):
 
     @np.errstate(all="ignore")
     def epsilon_cap(self, delta: float, enough: float = -math.inf) -> float:  # noqa: ARG002 - none costs less
-        """Return an upper bound of epsilon(delta) by Markov's inequality, from the upper law of a coarse lattice.
+        """Return an upper bound of epsilon(delta) in nats, by Markov's inequality on the upper law of a coarse lattice.
 
-        `enough` is not used.
+        Other curves may stop at the bound `enough`; it is not used here.
         """
         return self._lattices.epsilon_cap(delta)
 
     @np.errstate(all="ignore")
     def profile_cap(self, epsilon: float) -> float:
-        """Return an upper bound of delta at this epsilon from a coarse lattice of losses."""
+        """Return an upper bound of delta at this epsilon (nats), from a coarse lattice of losses."""
         return float(self._profile_within(np.array([epsilon]), _ROUGH).upper[0])
 
     @np.errstate(all="ignore")

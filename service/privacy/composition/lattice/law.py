@@ -56,7 +56,7 @@ class LatticeLaw:
         H1-mass where H0 has none, and H0-mass where H1 has none.
     log_slack_profile, log_slack_left, log_slack_middle : float
         s for which D e^s, G e^s and H e^-s bound the true functions for an `upper` law, and D e^-s, G e^-s and H e^s
-        for a `lower` law.
+        for a `lower` law. A bound with s = inf is not known.
     support : (int, int)
         Indices of the first and the last positive one of `masses`; (0, -1) if there is none.
     """
@@ -149,11 +149,11 @@ def bracketing_laws(
 
 
 def _polygon(nodes: LatticeNodes, left: FloatArray, right: FloatArray, total: float) -> FloatArray:
-    """Return the H0-masses of the largest convex function below the dots, shape (nodes,), with the sum `total`.
+    """Return the H0-masses of the largest convex function below given values at the nodes, with the sum `total`.
 
-    The dots are values at the nodes for the likelihood ratio X: `left` of G(x) = E(x - X)_+ up to x = 1, and `right` of
-    D(x) = E(X - x)_+ from there on. On either side of 1 the slopes come from the smaller of D and G, so that nothing
-    cancels.
+    The values are those of functions of the likelihood ratio X: `left` of G(x) = E(x - X)_+ up to x = 1, and `right` of
+    D(x) = E(X - x)_+ from there on. The result has the shape (nodes,). On either side of 1 the slopes come from the
+    smaller of D and G, so that nothing cancels.
     """
     width, zero = nodes.width, nodes.zero
     rising = _monotone(np.diff(left) / width[:zero], width[:zero])
@@ -188,10 +188,11 @@ def _harmonic(a: FloatArray, b: FloatArray) -> FloatArray:
 
 
 def _lowered(nodes: LatticeNodes, gaps: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the dots of the law `lower`: G up to x = 1 and D from there on, each less the larger gap of its two cells.
+    """Return the values of the law `lower` at the nodes: G up to x = 1 and D from there on, each lowered.
 
-    D(x) = E(X - x)_+ and G(x) = E(x - X)_+ for the likelihood ratio X, and `gaps` has one number for each cell. The
-    dots are 0 from shortly before they would be negative.
+    D(x) = E(X - x)_+ and G(x) = E(x - X)_+ for the likelihood ratio X. `gaps` has a number for each cell between nodes,
+    and each value is lowered by the larger gap of its two cells. Values that would be negative, and sometimes the value
+    before them, become 0. The result has the shape of the `nodes`.
     """
     padded = np.concatenate([[0.0], gaps, [0.0]])
     lowering = np.maximum(padded[:-1], padded[1:]) * (1 + 1e-9)
@@ -227,8 +228,8 @@ def _sums(
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return D, G and H of a law at the nodes x, as sums of positive terms, shape (nodes,) each.
 
-    D(x) = E(X - x)_+, G(x) = E(x - X)_+ and H(x) = E min(X, x) for the likelihood ratio X. `below` and `beyond` are the
-    H0-mass at X = 0 and the H1-mass at X = inf.
+    D(x) = E(X - x)_+, G(x) = E(x - X)_+ and H(x) = E min(X, x) for the likelihood ratio X. `masses` are the H0-masses
+    at the nodes. `below` and `beyond` are the H0-mass at X = 0 and the H1-mass at X = inf.
     """
     width = nodes.width
     above = running_sums(masses[::-1])[::-1]  # H0-mass at this node and to its right
@@ -287,7 +288,7 @@ def _checked_lower(
 
 
 def _rounding(nodes: int, lattice: Lattice) -> float:
-    """Return a bound of the relative rounding of sums over the masses of a law with this number of nodes.
+    """Return a bound of the relative rounding error of sums over the masses of a law with `nodes` nodes on `lattice`.
 
     It covers the nodes x_k = e^{kh}, their widths, two nested sums over the masses, and the sums of all masses.
     """
@@ -315,14 +316,14 @@ def _over(
     mass: float,
     kinks: FloatArray,
 ) -> tuple[float, float, float]:
-    """Return the relative excess of D and G of a law over those of the rest, and the relative deficit of H.
+    """Return the relative excess of D and G of a lattice law over the true D and G, and the relative deficit of H.
 
     D(x) = E(X - x)_+, G(x) = E(x - X)_+ and H(x) = E min(X, x) for the likelihood ratio X. `law` holds them for the
-    lattice law, `rest` for the step without its atoms, and `nodes` for the whole step, to which the results are
-    relative. `mass` is the H0-mass of the rest, and `kinks` are shares of the cells at which the functions are
-    compared. Beyond the nodes the functions are bounded as follows. At x = 0, G = H = 0, and D exceeds its value at the
-    first node by at most the whole mass times x. At infinity D and H are constant, and G has the slope of the whole
-    mass.
+    lattice law, and `rest` for the step without its atoms, with which they are compared. The results are relative to
+    `nodes`, those of the whole step. `mass` is the H0-mass of the step without its atoms, and `kinks` are shares of the
+    cells at which the functions are compared. Beyond the nodes the functions are bounded as follows. At x = 0, G = H =
+    0, and D exceeds its value at the first node by at most the whole mass times x. At infinity D and H are constant,
+    and G has the slope of the whole mass.
     """
     up = 1 + 16 * UNIT_ROUNDOFF
     steepest = mass * up
@@ -339,7 +340,7 @@ def _over(
 
 @dataclass(frozen=True, slots=True)
 class _Convex:
-    """Bounds of a convex function of x at the nodes of a lattice, shape (nodes,), and beyond them.
+    """Bounds `lower` and `upper` of a convex function of x at the nodes of a lattice, shape (nodes,), and beyond them.
 
     `at_zero` is the largest value of the function at x = 0, `last_slope` the largest slope beyond the last node, and
     `least` a lower bound everywhere.

@@ -59,7 +59,8 @@ class LatticeNodes:
     """Enclosures of a step's functions D, G and H at the nodes x_k = e^{loss_k} of a lattice, shape (nodes,) each.
 
     D(x) = E(X - x)_+ (`profile`), G(x) = E(x - X)_+ (`left`) and H(x) = E min(X, x) (`middle`) for the likelihood ratio
-    X under H0. The enclosures hold at the exact nodes. `zero` is the index of the node next to x = 1.
+    X under H0. The enclosures hold at the exact nodes. `zero` is the index of the node next to x = 1. `losses` are the
+    losses of the nodes in nats, and `step` is their distance.
     """
 
     losses: FloatArray
@@ -84,7 +85,7 @@ _A_NODE = 0.2
 
 
 def read_nodes(add: AbstractTradeOff, remove: AbstractTradeOff, lattice: Lattice) -> LatticeNodes:
-    """Compute enclosures of D, G and H of a step at the nodes of a lattice from its curves in both directions.
+    """Compute enclosures of D, G and H of a step at the nodes of a lattice, from its curves `add` and `remove`.
 
     D(x) = E(X - x)_+ and G(x) = E(x - X)_+ for the likelihood ratio X. Each is evaluated where it is the smaller
     number, and H(x) = E min(X, x) from both.
@@ -148,11 +149,12 @@ class MovedAtoms:
     infinite, vanishing : float
         H1-mass where H0 has none, and H0-mass where H1 has none.
     rest : float
-        H0-mass of the rest of the law.
+        H0-mass of the law without its atoms.
     shift : float
-        Error bound (nats) of the positions of atoms that should lie on a node.
+        Error bound (nats) of the positions of atoms that lie on a node except for rounding.
     slack_profile, slack_left, slack_middle : float
-        s for which D e^-s, G e^-s and H e^s of the law bound the true functions, because of the other moves.
+        s for which D e^-s, G e^-s and H e^s of the moved law bound the true functions. They cover the moves of all
+        atoms that do not lie on a node.
     """
 
     unmoved: tuple[tuple[float, float], ...]
@@ -223,5 +225,5 @@ class MovedAtoms:
 
 
 def log_of_rest(lost: float) -> float:
-    """Return -ln(1 - `lost`) for a share of a probability, which is infinite from 1 on."""
+    """Return -ln(1 - `lost`) for a lost share of a probability; infinite for shares of at least 1."""
     return -math.log1p(-lost) if lost < 1 else math.inf

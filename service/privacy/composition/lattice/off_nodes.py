@@ -53,9 +53,9 @@ class OffNodeLosses:
 
     @staticmethod
     def of(known: Sequence[tuple[TwoPointPart, int]]) -> OffNodeLosses | None:
-        """Build the law of the total loss of steps with two losses, given as pairs (description, count).
+        """Build the law of the total loss of steps with two losses each.
 
-        The result is None without any step.
+        `known` has pairs (description of a step, number of such steps). The result is None if it is empty.
         """
         if not known:
             return None
@@ -104,9 +104,9 @@ class OffNodeLosses:
 
 
 def select_few(known: Sequence[tuple[TwoPointPart, int]]) -> list[tuple[TwoPointPart, int]]:
-    """Return as many of the `known` kinds of steps, pairs (description, count), as have few total losses together.
+    """Return as many kinds of steps, pairs (description, count), as have a total loss with at most 400 values.
 
-    The limit is MOST_LOSSES. Kinds with the fewest steps come first.
+    Each of the `known` steps has the losses +-epsilon. Kinds with the fewest steps come first.
     """
     taken: list[tuple[TwoPointPart, int]] = []
     losses = 1

@@ -115,8 +115,8 @@ def _vertices(log_rate: FloatArray, log_value: FloatArray, wanted: FloatArray, *
     """Return ln of the straight line between neighbouring vertices of a curve at each `wanted` ln rate; NaN outside.
 
     A vertex has the rate e^log_rate and the value e^log_value. `rising` tells whether the value increases with the
-    rate. Every vertex lies on the safe side of the curve. Moving a vertex towards a worse neighbour keeps it there, and
-    makes the vertices monotone.
+    rate. Every vertex is a valid bound of the curve. A vertex may be replaced by a weaker one with the value of its
+    neighbour, which makes the vertices monotone.
     """
     order = np.argsort(log_rate, kind="stable")
     rate, value = log_rate[order], log_value[order]
@@ -135,9 +135,10 @@ LEAST_PROFILE = -690.0
 
 
 def read_lattice_profile(pair: LatticePair, epsilon: FloatArray) -> Readings:
-    """Compute bounds of ln of the privacy profile at finite epsilons, from both laws `pair` of a run on a lattice.
+    """Compute bounds of ln of the privacy profile at finite epsilons (nats), from both laws `pair` of a run.
 
-    The result has the shape of `epsilon`. Outside the thresholds of the laws the bounds are 0 and 1, as logarithms.
+    The laws are those on a lattice of losses. The result has the shape of `epsilon`. Outside the thresholds of the laws
+    the bounds are 0 and 1, as logarithms.
     """
     with np.errstate(all="ignore"):
         if pair.theta > 1:
@@ -153,7 +154,7 @@ def read_lattice_profile(pair: LatticePair, epsilon: FloatArray) -> Readings:
 
 
 def _safe_shifts(pair: LatticePair, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return by how much thresholds must be moved (nats) to the safe side, in the shape of `epsilon` each.
+    """Return distances (nats) by which thresholds must be moved to keep bounds valid, in the shape of `epsilon` each.
 
     The first array covers rounding alone, and the second array also the error of the losses of the law `lower`. `pair`
     has both laws.
@@ -179,9 +180,10 @@ def _profile_right(pair: LatticePair, epsilon: FloatArray) -> tuple[FloatArray, 
 
 
 def _profile_middle(pair: LatticePair, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return lower and upper bounds of ln delta from H(c) = E min(X, e^c) = 1 - delta, which increases in c.
+    """Return lower and upper bounds of ln delta at `epsilon` (nats) from H(c) = E min(X, e^c) = 1 - delta.
 
-    X is the likelihood ratio of the run under H0. `pair` has the upper and the lower law of the run.
+    H increases with c. X is the likelihood ratio of the run under H0. `pair` has the upper and the lower law of the
+    run.
     """
     low, high, (rounding, shift) = pair.low_upper, pair.high_lower, _safe_shifts(pair, epsilon)
     smaller = _interpolate(low.c, low.middle, epsilon - rounding) - pair.upper_slack.middle - LOG_ROUNDING
@@ -207,7 +209,7 @@ def _profile_left(pair: LatticePair, epsilon: FloatArray) -> tuple[FloatArray, F
 
 
 def solve_lattice_profile(pair: LatticePair, log_delta: float) -> tuple[float, float]:
-    """Compute `(lower, upper)`, bounds of the smallest eps >= 0 with delta(eps) <= e^log_delta.
+    """Compute `(lower, upper)`, bounds of the smallest eps >= 0 (nats) with delta(eps) <= e^log_delta.
 
     `pair` has the upper and the lower law of the run. A bound is -inf or inf if it is not within the thresholds. The
     profile delta decreases. If its lower bound is above the given delta, eps is larger. If its upper bound is not above
@@ -220,7 +222,7 @@ def solve_lattice_profile(pair: LatticePair, log_delta: float) -> tuple[float, f
         return -math.inf, math.inf
 
     def are_proved(points: FloatArray) -> BoolArray:
-        """Return whether eps is above minus the points of the first row, and at most those of the second."""
+        """Return two rows: whether the root eps provably exceeds -x for x in row 0, and is at most x for x in row 1."""
         read, count = read_lattice_profile(pair, np.concatenate([-points[0], points[1]])), points.shape[1]
         above = read.lower[0, :count] > log_delta + rounding
         return np.stack([above, read.upper[0, count:] <= log_delta - rounding])

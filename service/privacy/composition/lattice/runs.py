@@ -45,6 +45,9 @@ _ATOM_CHOICES = 4000
 _MANY_DISTANCES = 64
 """Number of distances of atoms from which on a common lattice is tried before other spacings."""
 
+_MOST_DISTANCES = 1_000
+"""Largest number of distances of atoms for which spacings are tried. No spacing divides more different distances."""
+
 _SHORT_LOSS = 30.0
 """Nats: a lattice covers all losses up to a smaller bound. A larger bound may be almost never reached."""
 
@@ -95,7 +98,7 @@ class LatticeStep:
     two_point: TwoPointPart | None = None
 
     def extent(self, log_tail_mass: float) -> tuple[float, float]:
-        """Return the sizes of the step's losses, left and right of 0, beyond which at most e^`log_tail_mass` remains.
+        """Return the sizes of the losses, left and right of 0, beyond which at most the mass e^`log_tail_mass` remains.
 
         The mass is that under H0 and under H1.
         """
@@ -123,8 +126,9 @@ def _farthest_loss(curve: AbstractTradeOff, log_tail_mass: float) -> float:
 class LatticeRun:
     """Laws of all steps of a run on one lattice of spacing `step`, which bound the run from above and from below.
 
-    `composed` caches the composed laws by the tilt; None marks a tilt at which the composition failed. At a tilt the
-    masses are multiplied by e^{tilt loss}.
+    `step` is in nats. `upper` and `lower` have the bounding laws of each kind of step with its count, and `off_nodes`
+    the steps whose losses lie between nodes. `composed` caches the composed laws by the tilt; None marks a tilt at
+    which the composition failed. At a tilt the masses are multiplied by e^{tilt loss}.
     """
 
     step: float
@@ -286,7 +290,7 @@ def _aligned(atoms: list[Atoms], spacing: float) -> float:
     common = _common_gap(distances)
     if common > 0:
         return common / math.ceil(common / spacing) if common > spacing else common * math.floor(spacing / common)
-    if len(sizes) == 0:
+    if not 0 < len(sizes) <= _MOST_DISTANCES:
         short = 2.0 ** (math.floor(math.log2(spacing)) - 20)
         return math.floor(spacing / short) * short
     first = math.ceil(float(sizes[-1]) / spacing)
@@ -302,7 +306,8 @@ def _aligned(atoms: list[Atoms], spacing: float) -> float:
 def _common_gap(distances: FloatArray) -> float:
     """Return the gap of the lattice on which all atoms of all steps lie, or 0 if its multiples do not cover them.
 
-    `distances` are the sorted distances of the atoms from the first atom of each step. Their smallest is the gap.
+    `distances` are the sorted distances of the atoms from the first atom of each step. Their smallest is the gap. Few
+    distances give 0, too.
     """
     if len(distances) < _MANY_DISTANCES:
         return 0.0
@@ -366,9 +371,11 @@ class LatticeRuns:
         return self._coarse[digits]
 
     def span(self, digits: float, tilt: float) -> float:
-        """Return a rather small estimate of the range (nats) of the run's loss under the law tilted by e^{tilt loss}.
+        """Return 0.6 times the estimated range (nats) of the run's loss under the law tilted by e^{tilt loss}.
 
-        The run is truncated at 10^-digits of mass. The result is 0 if the range is unknown.
+        The range is that of all but a negligible tilted mass, on a lattice of a few thousand cells. The factor makes
+        the estimate likely too small, but it is no proved lower bound. The run is truncated at 10^-digits of mass. The
+        result is 0 if there is no such lattice (`coarse`), or the tilted law exceeds the range of doubles.
         """
         coarse = self.coarse(digits)
         part = None if coarse is None else window(coarse.upper, tilt, coarse.step)

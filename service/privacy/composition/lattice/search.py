@@ -109,7 +109,7 @@ class LatticeSearch:
         return self._tilt_grids[digits]
 
     def epsilon_cap(self, delta: float) -> float:
-        """Return an upper bound of epsilon(delta) from a lattice of few cells; infinite without such a lattice."""
+        """Return an upper bound (nats) of epsilon(delta) from a lattice of few cells; infinite without one."""
         coarse = self._lattices.coarse(digits_for(delta))
         run = coarse.reflected() if coarse is not None and self._reflected else coarse
         return math.inf if run is None else run.epsilon_cap(delta)
@@ -129,10 +129,11 @@ class LatticeSearch:
         return [] if run is None else run.complement_caps()
 
     def _pair(self, digits: float, refinement: int, tilt: float) -> LatticePair | None:
-        """Return the run composed at a tilt on the lattice of a refinement; None if the lattice would be too large.
+        """Return the run composed at a tilt on the lattice of a refinement, or None.
 
         A tilt is an exponent: masses are multiplied by e^{tilt loss} before the composition. Each refinement has a
-        spacing smaller by a fixed factor. The lattice ends where 10^-digits of mass remains.
+        spacing smaller by a fixed factor. The lattice ends where 10^-digits of mass remains. The result is None if the
+        lattice would be too large, the run has no tilts, or the work of the request is spent.
         """
         tilt_grid = self.tilt_grid(digits)
         if tilt_grid is None or is_spent():
@@ -162,7 +163,7 @@ class LatticeSearch:
         tolerance: float,
         linear: bool = False,
     ) -> None:
-        """Evaluate numbers at the given indices and tilts, and at better tilts if that fails, to narrow `known`.
+        """Evaluate numbers at the given indices and tilts to narrow `known`, and at better tilts if they stay wide.
 
         Parameters
         ----------
@@ -207,7 +208,7 @@ class LatticeSearch:
     def read_composed(
         self, indices: IndexArray, known: Readings, read: Callable[[LatticePair, IndexArray], Readings]
     ) -> None:
-        """Evaluate numbers on a few lattices that are composed already, to narrow `known` where no work is left.
+        """Evaluate numbers on lattices that are composed already, to narrow `known` after the work limit is reached.
 
         Parameters
         ----------
@@ -289,9 +290,9 @@ class LatticeSearch:
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """Known bounds of some numbers, by index, with the function that evaluates composed laws to tighten the bounds.
+    """Known bounds of some numbers, by index, with the function that evaluates composed laws to tighten them.
 
-    `linear` is whether the bounds are numbers instead of logarithms.
+    `read` is this function. `linear` is whether the bounds are numbers instead of logarithms.
     """
 
     known: Readings

@@ -166,7 +166,10 @@ class _RecentlyUsed:
         self.total = 0
 
     def read(self, side: _Side) -> _Side:
-        """Return the sums of one composed law, and mark them as the most recently used."""
+        """Return `side`, the sums over one composed law, and mark them as the most recently used.
+
+        Sums that were not used for the longest time are released if the total size is too large.
+        """
         key = id(side)
         known = self._sides.pop(key, None)
         if known is None:
@@ -193,7 +196,8 @@ RECENTLY_USED: Final = _RecentlyUsed()
 class LatticePair:
     """Upper and lower law of a run's loss on a lattice, composed at one tilt.
 
-    The slacks are logarithms of the factors by which sums over the laws bound the true sums.
+    At a tilt theta the masses are multiplied by e^{theta loss}. The slacks are logarithms of the factors by which sums
+    over the laws bound the true sums.
     """
 
     upper: ComposedLattice
@@ -209,22 +213,22 @@ class LatticePair:
 
     @property
     def high_upper(self) -> _Side:
-        """Upper bounds of the sums over the upper law, at its thresholds."""
+        """Upper bounds of ln of the tail and profile sums over the upper law, at its thresholds."""
         return self._side(self.upper, 1)
 
     @property
     def low_upper(self) -> _Side:
-        """Lower bounds of the sums over the upper law, at its thresholds."""
+        """Lower bounds of ln of the tail and profile sums over the upper law, at its thresholds."""
         return self._side(self.upper, -1)
 
     @property
     def high_lower(self) -> _Side:
-        """Upper bounds of the sums over the lower law, at its thresholds."""
+        """Upper bounds of ln of the tail and profile sums over the lower law, at its thresholds."""
         return self._side(self.lower, 1)
 
     @property
     def low_lower(self) -> _Side:
-        """Lower bounds of the sums over the lower law, at its thresholds."""
+        """Lower bounds of ln of the tail and profile sums over the lower law, at its thresholds."""
         return self._side(self.lower, -1)
 
     def _side(self, lattice: ComposedLattice, sign: int) -> _Side:

@@ -71,7 +71,7 @@ _FAR_CELLS = 1e-120
 
 @dataclass(frozen=True, slots=True)
 class CountedLaw:
-    """Law of one step's loss on the lattice, with the number of such steps in the run."""
+    """Law of one step's loss on the lattice, and the number `count` of such steps in the run."""
 
     law: LatticeLaw
     count: int
@@ -79,7 +79,7 @@ class CountedLaw:
     def log_moment(self, tilt: float, step: float) -> tuple[float, float, float]:
         """Return K(tilt) = ln E0 e^{tilt S} of the loss S of all these steps, with K' and K'' (one number each).
 
-        The H1-mass where H0 has none (`infinite`) is left out. `step` is the spacing of the lattice.
+        The H1-mass where H0 has none (`infinite`) is left out. `step` is the spacing of the lattice in nats.
         """
         sums = self._tilted_sums(tilt, step)
         total, mean = sums.total, sums.mean
@@ -206,7 +206,7 @@ def log_moment_in_range(laws: tuple[CountedLaw, ...], tilt: float, step: float) 
 
 
 def total_offset(laws: tuple[CountedLaw, ...]) -> float:
-    """Return the offset (nats) of the composition's lattice, the sum of the offsets of all steps."""
+    """Return the offset (nats) of the composition's lattice: the sum of the offsets of `laws`, each times its count."""
     return math.fsum(counted.count * counted.law.offset for counted in laws)
 
 
@@ -247,8 +247,8 @@ def window(laws: tuple[CountedLaw, ...], tilt: float, step: float) -> Window | N
 class _Tails:
     """One side of a tilted law, whose mass Chernoff's bound limits by moments at other tilts.
 
-    `value` is the log-moment function K at the tilt theta. The other tilts have distances from theta in multiples of
-    `unit`, whose sign is that of the side.
+    `laws` are the laws of the steps on a lattice of spacing `step` (nats). `value` is the log-moment function K at the
+    tilt theta. The other tilts have distances from theta in multiples of `unit`, whose sign is that of the side.
     """
 
     laws: tuple[CountedLaw, ...]
@@ -402,8 +402,8 @@ class ComposedLattice:
 def _reach(masses: FloatArray, default: int) -> int:
     """Return the number of lattice cells to evaluate outwards from the centre of a law.
 
-    `masses` are the tilted masses from the centre outwards. The number is `default`, or more if a noticeable mass lies
-    beyond.
+    `masses` are the tilted masses from the centre outwards. The number is `default`, or more if a mass above `_JUMPS`
+    lies beyond: then it is so large that at most about `_LITTLE` is left out.
     """
     beyond = np.cumsum(masses[:default:-1]) if len(masses) > default + 1 else masses[:0]
     if len(beyond) == 0 or not beyond[-1] > _JUMPS:
@@ -462,9 +462,10 @@ def _composed(
 ) -> tuple[FloatArray, float, float]:
     """Return the tilted masses of the composition over the window, and bounds of their errors.
 
-    Masses are multiplied by e^{theta loss}, `step` is the distance of losses, and `chosen` the window. The first bound
-    is that of the error of each mass, and the second that of the Euclidean norm of all errors. By Parseval's identity
-    the norm of n errors is that of their transform divided by sqrt(n).
+    `laws` are the laws of the steps with their counts. Masses are multiplied by e^{theta loss}, `step` is the distance
+    of losses, and `chosen` the window. The first bound is that of the error of each mass, and the second that of the
+    Euclidean norm of all errors. By Parseval's identity the norm of n errors is that of their transform divided by
+    sqrt(n).
     """
     n = chosen.size
     count_work(_A_LINE + _A_CELL * n * len(laws))

@@ -61,7 +61,8 @@ class Accuracy:
 
     A width is (upper - lower)/upper of an enclosure. A contour is the path of an inversion integral of the moment
     generating function. A straight contour is a vertical line, and a deformed contour leaves that line. A width up to
-    `straight_width` needs no further straight contours.
+    `straight_width` needs no further straight contours. `long_lists` is whether all numbers are evaluated in long
+    lists.
     """
 
     relative_tolerance: float = DEFAULT_TOLERANCE
@@ -74,7 +75,8 @@ class Accuracy:
         """Relative width above which more straight contours (vertical lines) are evaluated, and enclosures intersected.
 
         A contour is the path of an inversion integral. The additional ones are neighbouring contours for points and
-        profiles, and laws with less truncated mass for all numbers.
+        profiles, and laws with less truncated mass for all numbers. The width is `straight_width`, and at most
+        `deformed`; for long lists it is `deformed`.
         """
         return self.deformed if self.long_lists else min(self.straight_width, self.deformed)
 
@@ -103,7 +105,7 @@ class Accuracy:
     def deformed_is_narrow(self) -> float:
         """Relative width of an enclosure at which the search for a better deformed contour ends.
 
-        A deformed contour is a curve along which an inversion integral decays fast.
+        It is a fifth of `deformed`. A deformed contour is a curve along which an inversion integral decays fast.
         """
         return self.deformed / _MARGIN
 
@@ -111,7 +113,7 @@ class Accuracy:
     def deformed_error(self) -> float:
         """Error of quadrature and truncation that a deformed contour may have, relative to the number evaluated.
 
-        A deformed contour is a curve along which an inversion integral decays fast.
+        It is a hundredth of `deformed`. A deformed contour is a curve along which an inversion integral decays fast.
         """
         return self.deformed / 100
 

@@ -6,17 +6,24 @@ some data sets have this pair of laws. Steps are a tuple of (step, number of suc
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Final
 
 from service.privacy.mechanisms.abstract import AbstractStep, Steps, merged
 from service.privacy.mechanisms.discrete.discrete_laplace import DiscreteLaplaceStep
+from service.privacy.mechanisms.discrete.fixed_shift import fixed_shifts
 from service.privacy.mechanisms.domain import DISCRETE_SCALE, WHOLE_SENSITIVITY
 from service.privacy.mechanisms.groups import GroupOfStated
+from service.privacy.mechanisms.stated_divergences import StatedDivergences
 from service.privacy.numerics.rounding import rounded
 
+MOST_POLYGONS: Final = 4
+MOST_POLYGONS_OF_DIFFERENT_ORDERS: Final = 12
 ENGINES_OF_BRACKETS: Final = ("auto", "discretised")
 """Methods that can compose a dominating pair that has neither a contour nor a law of one loss."""
+FEW_SHIFTS: Final = 3
+"""Largest number of attacks on exponential steps with fixed shifts, beside other steps."""
 
 
 def is_single(steps: Steps) -> bool:
@@ -29,11 +36,24 @@ def is_bracket(steps: Steps) -> bool:
 
     If so, composing the dominating pairs of laws gives only an upper bound, and `attained` gives the lower bound.
     """
-    found = [(known, count) for step, count in steps if (known := step.attained()) is not None]
+    found = [known for step, _ in steps if (known := step.attained()) is not None]
     if is_single(steps):
-        return any(known.alone is not None for known, _ in found)
-    one_comes_last = len(found) == 1 and found[0][1] == 1 and found[0][0].may_come_last
-    return bool(found) and not one_comes_last
+        return any(known.alone is not None for known in found)
+    return bool(found) and (any(_may_shift(step) for step, _ in steps) or not _one_comes_last(steps))
+
+
+def _may_shift(step: AbstractStep) -> bool:
+    """Return whether a step is an exponential step, whose shift is chosen after earlier results.
+
+    The shift is the position of the interval of the losses.
+    """
+    return (step.adaptive_range or 0.0) > 0
+
+
+def _one_comes_last(steps: Steps) -> bool:
+    """Return whether one step may come last, and all other steps attain their own pairs."""
+    found = [(known, count) for step, count in steps if (known := step.attained()) is not None]
+    return len(found) == 1 and found[0][1] == 1 and found[0][0].may_come_last
 
 
 def either_way(steps: Steps) -> bool:
@@ -53,7 +73,12 @@ def attained(steps: Steps) -> tuple[Steps, ...]:
     """
     if is_single(steps) and (known := steps[0][0].attained()) is not None and known.alone is not None:
         return ((known.alone, 1),), *(() if known.includes_choices else _choices(*steps[0]))
-    return attained_by_one_choice(steps)
+    runs = _runs([_choices(step, count) for step, count in steps])
+    if any(_may_shift(step) for step, _ in steps) and _one_comes_last(steps):
+        # The choice by score comes last instead of the exponential steps, which then have fixed shifts.
+        fixed = [fixed_shifts(*each)[0][0] if _may_shift(each[0]) else each for each in steps]
+        runs += _runs([(((step, count),),) for step, count in fixed])
+    return runs
 
 
 def attained_by_one_choice(steps: Steps) -> tuple[Steps, ...]:
@@ -62,7 +87,13 @@ def attained_by_one_choice(steps: Steps) -> tuple[Steps, ...]:
     Two points of one of these runs belong to one choice, also for a single step. Parameters are rounded as by
     `attained`.
     """
-    found = [_choices(step, count) for step, count in steps]
+    # Further shifts of exponential steps narrow answers little beside other steps, and every run costs a composition.
+    shifts = None if len(steps) == 1 else FEW_SHIFTS
+    return _runs([_choices_of_one(step, count, shifts) for step, count in steps])
+
+
+def _runs(found: Sequence[tuple[Steps, ...]]) -> tuple[Steps, ...]:
+    """Return runs with one of the choices of every step, as many as the longest list of choices in `found` has."""
     runs = [[each[min(index, len(each) - 1)] for each in found] for index in range(max(map(len, found)))]
     return tuple(merged((step.rounded(-1), count) for part in run for step, count in part) for run in runs)
 
@@ -73,6 +104,14 @@ def _choices(step: AbstractStep, count: int) -> tuple[Steps, ...]:
     if known is None:
         return (((step, count),),)
     return (((known.step, count),),) if known.choices is None else known.choices(count)
+
+
+def _choices_of_one(step: AbstractStep, count: int, shifts: int | None) -> tuple[Steps, ...]:
+    """Return runs of `count` equal steps, each attained as a whole by one choice, one for each known attack.
+
+    `shifts` is the largest number of attacks on exponential steps, or None for all.
+    """
+    return fixed_shifts(step, count)[:shifts] if _may_shift(step) else _choices(step, count)
 
 
 def dominating(steps: Steps) -> Steps:
@@ -86,7 +125,7 @@ def dominating(steps: Steps) -> Steps:
 
 def is_attained_as_a_whole(steps: Steps) -> bool:
     """Return whether one choice of data sets attains the whole trade-off curve of a run, also of a single step."""
-    return all(step.attained() is None and sides(step) is None for step, _ in steps)
+    return all(step.attained() is None and sides(step) is None and not _may_shift(step) for step, _ in steps)
 
 
 def sides(step: AbstractStep) -> tuple[Steps, AbstractStep, str | None] | None:
@@ -105,12 +144,30 @@ def sides(step: AbstractStep) -> tuple[Steps, AbstractStep, str | None] | None:
 
 
 def added(steps: Steps) -> Steps:
-    """Return the run with one step in place of several equal steps whose stated bounds add up.
+    """Return the run with one step in place of several steps whose stated bounds add up, also of different steps.
 
-    The run is unchanged if no step has such bounds, or if the sum is out of their domain.
+    The run is unchanged if no steps have such bounds, or if the sum is out of their domain.
     """
-    found = [(step.added(count), step, count) for step, count in steps]
-    return merged((step, count) if together is None else (together, 1) for together, step, count in found)
+    known: list[tuple[AbstractStep, int]] = []
+    for step, count in steps:
+        together = (step, count) if (total := step.added(count)) is None else (total, 1)
+        for number, (earlier, times) in enumerate(known):
+            if times == together[1] == 1 and (total := earlier.plus(together[0])) is not None:
+                known[number] = (total, 1)
+                break
+        else:
+            known.append(together)
+    return merged(known)
+
+
+def most_polygons(steps: Steps) -> int:
+    """Return the largest number of different steps with stated bounds whose dominating pairs are composed.
+
+    Their composition is an upper bound beside the sum of the stated bounds. If the steps have bounds of the same
+    orders, this sum is nearly always smaller, so that the limit is lower.
+    """
+    orders = {step.stated_orders for step, _ in steps if isinstance(step, StatedDivergences)}
+    return MOST_POLYGONS if len(orders) <= 1 else MOST_POLYGONS_OF_DIFFERENT_ORDERS
 
 
 def sentence(steps: Steps) -> str:

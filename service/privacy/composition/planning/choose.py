@@ -21,10 +21,11 @@ from service.privacy.composition.planning.brackets import (
     is_attained_as_a_whole,
     is_bracket,
     is_single,
+    most_polygons,
     sentence,
     sides,
 )
-from service.privacy.composition.planning.cost import TABLES
+from service.privacy.composition.planning.cost import MOST_LAW_WORK, TABLES, expensive_laws, law_work
 from service.privacy.composition.planning.cost_model import summed
 from service.privacy.composition.planning.options import DEFAULT_OPTIONS, EngineOptions
 from service.privacy.composition.planning.parts import contour_parts
@@ -36,6 +37,7 @@ from service.privacy.mechanisms.mixture import Mixture
 from service.privacy.mechanisms.neighbours import ONE_ADDED, Neighbours
 from service.privacy.mechanisms.selected import Selected
 from service.privacy.trade_off.abstract import AbstractTradeOff
+from service.privacy.trade_off.atom_sums import Kinds, values
 from service.privacy.trade_off.combinators.bracketed import Bracketed
 from service.privacy.trade_off.combinators.easiest import EasiestOf
 from service.privacy.trade_off.combinators.tighter_of import TighterOf
@@ -129,11 +131,20 @@ def _attained_as_a_whole(
 ) -> tuple[Plan, ...] | None:
     """Return plans of attacks, each of which one choice attains; None if one choice attains the curves of `mechanism`.
 
-    A selection reads several points of one curve, as a composition does.
+    The plans serve the lower bounds of selections, which need several points of one attained curve. Mixtures of
+    mechanisms without such curves have no plans.
     """
     if isinstance(mechanism, Mixture):
-        parts = [_attained_as_a_whole(part, neighbours, options) for _, part in _drawn(mechanism)]
-        return None if all(part is None for part in parts) else ()
+        drawn = _drawn(mechanism)
+        found = [_attained_as_a_whole(part, neighbours, options) for _, part in drawn]
+        if all(attacks is None for attacks in found):
+            return None
+        # One attack on each component: the attacker knows which component was drawn.
+        parts = [
+            plan(part, "auto", neighbours, options) if attacks is None else attacks[0]
+            for (_, part), attacks in zip(drawn, found, strict=True)
+        ]
+        return (mixed_plan(parts, partial(_mixed_parts, drawn, parts)),)
     steps = steps_of(mechanism, neighbours)
     if is_attained_as_a_whole(steps):
         return None
@@ -180,6 +191,27 @@ def pair(
 def _composition(steps: Steps, kind: str, method: str, options: EngineOptions) -> Plan:
     if method in ALONE and is_single(steps) and type(steps[0][0]) in closed_forms.PLAIN:
         return closed_forms.one_step(steps[0][0])
+    if law_work(steps) > MOST_LAW_WORK:
+        return _planned_later(steps, kind, method, options)
+    return _planned_now(steps, kind, method, options)
+
+
+def _planned_later(steps: Steps, kind: str, method: str, options: EngineOptions) -> Plan:
+    """Plan a run whose laws cost too much for a plan: the engine is chosen when curves are first needed.
+
+    Plans are made in the thread that serves all clients, and curves in a worker.
+    """
+    engine = closed_forms.CLOSED_FORM if is_single(steps) else "discretised"
+    known = closed_forms.one_step(steps[0][0]) if is_single(steps) else engines.lattices(steps, options)
+    build = partial(_built_later, steps, kind, method, options)
+    return Plan(engine if method == "auto" else method, summed([expensive_laws(steps), known.cost]), build)
+
+
+def _built_later(steps: Steps, kind: str, method: str, options: EngineOptions) -> TradeOffPair:
+    return _planned_now(steps, kind, method, options).curves
+
+
+def _planned_now(steps: Steps, kind: str, method: str, options: EngineOptions) -> Plan:
     if any(step.sides() is not None for step, _ in steps):
         return _between(steps, kind, method, options)
     if is_bracket(steps):
@@ -190,6 +222,9 @@ def _composition(steps: Steps, kind: str, method: str, options: EngineOptions) -
     known = None if method == "contour" else _in_closed_form(steps, options)
     if known is not None:
         return known
+    far = closed_forms.with_large_losses(steps) if method == "auto" else None
+    if far is not None:
+        return _beside_large_losses(far[0], far[1], kind, options)
     parts = contour_parts(steps)
     gaussians = closed_forms.gaussian_sum(parts) if method != "contour" else None
     if gaussians is not None:
@@ -203,6 +238,20 @@ def _composition(steps: Steps, kind: str, method: str, options: EngineOptions) -
     if method == "auto":
         return _on_lattices(steps, options)
     raise _refusal(kind, method)
+
+
+def _beside_large_losses(far: Kinds, others: Steps, kind: str, options: EngineOptions) -> Plan:
+    """Plan a run with a few large losses: the plan of the `others` is shifted by the losses of the steps `far`.
+
+    `far` has the laws of the losses of these steps, with their counts. `kind` is the type of the mechanism.
+    """
+    rest = _composition(others, kind, "auto", options)
+    model = rest.cost.scaled(values(far))
+    return Plan(rest.engine, model, partial(_shifted, rest, far))
+
+
+def _shifted(rest: Plan, far: Kinds) -> TradeOffPair:
+    return closed_forms.shifted_by_large_losses(rest.curves, far)
 
 
 def _in_closed_form(steps: Steps, options: EngineOptions) -> Plan | None:
@@ -226,9 +275,10 @@ def _from_tables(steps: Steps, lattices: Plan) -> TradeOffPair:
 
 
 def _beside_noise_or_losses(steps: Steps, method: str, options: EngineOptions) -> Plan | None:
-    """Return the plan of a run whose loss has no density: contours with a little added noise, or shifted closed forms.
+    """Return the plan of a run whose loss has no density and too many values for exact sums, or None.
 
-    The result is None for other runs.
+    Such a run is evaluated on contours with a little added Gaussian noise, or as a closed form shifted by the losses
+    +-epsilon of other steps. The result is None for other runs.
     """
     asked = None if method == "contour" else engines.discretised
     many = smoothed_responses_of(steps) if method != "closed_form" else None
@@ -247,11 +297,12 @@ def _on_lattices(steps: Steps, options: EngineOptions) -> Plan:
     """
     options = options.no_finer_than(SMOOTHED_LOSSES) if contour_inversion.has_many_losses(steps) else options
     known = engines.lattices(steps, options)
-    return replace(known, build=partial(_bounded_lattices, known, steps))
+    return replace(known, build=partial(_bounded_lattices, known, steps, options))
 
 
-def _bounded_lattices(known: Plan, steps: Steps) -> TradeOffPair:
-    return contour_inversion.bounded_by_sub_runs(contour_inversion.few_of_two_steps(steps, known.curves), steps)
+def _bounded_lattices(known: Plan, steps: Steps, options: EngineOptions) -> TradeOffPair:
+    pair = contour_inversion.few_of_two_steps(steps, known.curves)
+    return contour_inversion.bounded_by_sub_runs(contour_inversion.smoothed_where_wide(pair, steps, options), steps)
 
 
 def _bracket(steps: Steps, kind: str, method: str, options: EngineOptions) -> Plan:
@@ -287,7 +338,7 @@ def _above(steps: Steps, kind: str, method: str, options: EngineOptions, loose: 
             plans.append(closed_forms.one_step(together[0][0]))
         else:
             plans += _above(together, kind, method, options, loose)
-        if sum(count for _, count in steps) > MOST_IN_TURN:
+        if len(steps) - len(together) >= most_polygons(steps) or sum(count for _, count in steps) > MOST_IN_TURN:
             return plans
     most = dominating(steps)
     if not is_bracket(most) or contour_parts(most) is not None:
@@ -382,17 +433,21 @@ def _mixed(
     `neighbours` is the neighbouring relation. `priced` holds the plans of the first components, which were made for the
     cost.
     """
-    from service.privacy.trade_off.mixture.curve import mixed
-
     drawn = _drawn(mechanism)
     rest = [plan(part, method, neighbours, options) for _, part in drawn[len(priced) :]]
-    pairs = [each.curves for each in (*priced, *rest)]
+    return _mixed_parts(drawn, [*priced, *rest])
+
+
+def _mixed_parts(drawn: Sequence[tuple[Fraction, AbstractMechanism]], plans: Sequence[Plan]) -> TradeOffPair:
+    """Return the curves of a mixture of mechanisms that are `drawn` with these weights, and have these plans."""
+    from service.privacy.trade_off.mixture.curve import mixed
+
     reason = (
         "mixture: the profiles of the components mix linearly. The bound holds even if the attacker "
         "learns which component was drawn."
     )
     source = "Leemann et al. 2023, Definition 4.1 (stochastic composition), by joint convexity"
-    return mixed([share for share, _ in drawn], pairs, source, reason)
+    return mixed([share for share, _ in drawn], [each.curves for each in plans], source, reason)
 
 
 def _refusal(kind: str, method: str) -> UnsupportedCombination:

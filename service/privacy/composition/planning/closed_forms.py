@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import partial
 from typing import Final, cast
 
@@ -20,7 +21,7 @@ from service.privacy.mechanisms.abstract import AbstractStep, Steps
 from service.privacy.mechanisms.approximate_dp import ApproximateDp
 from service.privacy.mechanisms.batches.shifted_mixture import ShiftedMixtureStep
 from service.privacy.mechanisms.batches.shuffled_epochs import SumsOfEpochs
-from service.privacy.mechanisms.discrete.atomic_step import AtomicStep
+from service.privacy.mechanisms.discrete.atomic_step import LARGEST_LOSS, AtomicStep
 from service.privacy.mechanisms.exponential import Exponential
 from service.privacy.mechanisms.gaussian import Gaussian
 from service.privacy.mechanisms.gdp import Gdp
@@ -33,12 +34,14 @@ from service.privacy.mechanisms.shuffled.steps import AnyShuffled, AttacksOnShuf
 from service.privacy.mechanisms.stated_divergences import StatedDivergences
 from service.privacy.mechanisms.zcdp import Zcdp
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
-from service.privacy.trade_off.atom_sums import in_reach, total_law
+from service.privacy.trade_off.atom_sums import Kinds, in_reach, total_law, values
 from service.privacy.trade_off.atomic_law import AtomicLaw
 from service.privacy.trade_off.combinators.with_singular_mass import with_singular_mass
 from service.privacy.trade_off.pair import TradeOffPair
 from service.privacy.trade_off.shifted.gaussian import gaussian_curve
 
+MOST_LARGE: Final = 64
+"""Maximal number of values of the total of large losses. The curve of the other steps is evaluated for each value."""
 PLAIN: Final = (Gaussian, Gdp, Laplace, PureDp, ApproximateDp, GroupOfStated)
 """Steps whose pair is known and attained for all parameters. Alone, they need no other engine."""
 COSTS: Final[dict[type[AbstractStep], tuple[CostModel, Ceiling | None]]] = {
@@ -55,7 +58,7 @@ COSTS: Final[dict[type[AbstractStep], tuple[CostModel, Ceiling | None]]] = {
 
 
 def one_step(step: AbstractStep) -> Plan:
-    """Return the plan of a single step, whose trade-off curve is exact."""
+    """Return the plan (engine, curves and cost) of a single step, whose trade-off curve is exact."""
     build = partial(_one_step, step)
     model, ceiling = COSTS.get(type(step), (cost.ATOMS if isinstance(step, AtomicStep) else cost.ONE_CURVE, None))
     if isinstance(step, StatedDivergences):
@@ -77,7 +80,10 @@ def _one_step(step: AbstractStep) -> TradeOffPair:
 
 
 def gaussian_sum(parts: tuple[Counted, ...] | None) -> Plan | None:
-    """Return the plan of a run of Gaussian steps; None for other runs."""
+    """Return the plan (engine, curves and cost) of a run of Gaussian steps; None for other runs.
+
+    `parts` has pairs (description of a step, number of such steps).
+    """
     shifts = tuple((mu, count) for part, count in parts or () if (mu := part.gaussian_shift) is not None)
     if parts is None or len(shifts) < len(parts):
         return None
@@ -96,9 +102,9 @@ def _composed_gaussians(shifts: tuple[tuple[Enclosure, int], ...]) -> TradeOffPa
 
 
 def summed(steps: Steps) -> Plan | None:
-    """Return the plan of a run whose loss distribution is an exact sum; None for other runs.
+    """Return the plan (engine, curves and cost) of a run whose law of the loss is an exact sum; None for other runs.
 
-    These are runs of (epsilon, delta)-DP steps alone, or of equal Laplace steps.
+    Such runs consist of (epsilon, delta)-DP steps alone, or of equal Laplace steps.
     """
     responses = responses_of(steps)
     if responses is not None:
@@ -114,9 +120,10 @@ def summed(steps: Steps) -> Plan | None:
 
 
 def atoms_of(steps: Steps) -> tuple[tuple[AtomicLaw, int], ...] | None:
-    """Return the laws of all steps, with counts, if each has few losses and direct convolution is inexpensive.
+    """Return the laws of all steps, with counts, if each has listed losses and their direct convolution is inexpensive.
 
-    The result is None for other runs, and for runs of (epsilon, delta)-DP steps alone, which have other sums.
+    The result is None for other runs, and for runs of (epsilon, delta)-DP steps alone, which have faster sums. Steps of
+    pure 0-DP are left out.
     """
     if all(step.two_point() is not None for step, _ in steps):
         return None
@@ -164,7 +171,8 @@ def _composed_laplace(steps: Steps) -> TradeOffPair:
 def beside_two_points(steps: Steps) -> Plan | None:
     """Return the plan of one step, or equal Laplace steps, beside steps with two losses +-epsilon, in closed form.
 
-    The result is None if the other steps have no closed form, or the sums of +-epsilon have too many values.
+    A plan has the engine, the curves and their cost. The result is None if the other steps have no closed form, or the
+    sums of +-epsilon have too many values.
     """
     found = shifts_beside(steps)
     if found is None:
@@ -194,6 +202,31 @@ def shifted(steps: Steps, others: Steps) -> TradeOffPair:
     )
     source = f"Zhu, Dong, Wang 2022, Theorem 10 (composition of dominating pairs); {rest.source}"
     return TradeOffPair(add, add.reversed(), source, (reason,), bracket=rest.bracket)
+
+
+def with_large_losses(steps: Steps) -> tuple[tuple[tuple[AtomicLaw, int], ...], Steps] | None:
+    """Return the laws of the steps with losses above `LARGEST_LOSS`, with counts, and the other steps of a run.
+
+    The result is None if the run has no such steps, or no others, or if the total of the large losses has more than
+    `MOST_LARGE` values.
+    """
+    listed = [(step.atomic_law(), step, count) for step, count in steps]
+    far = tuple((law, count) for law, _, count in listed if law is not None and law.losses[0] > LARGEST_LOSS)
+    others = tuple((step, count) for law, step, count in listed if law is None or law.losses[0] <= LARGEST_LOSS)
+    return (far, others) if far and others and 1 <= values(far) <= MOST_LARGE else None
+
+
+def shifted_by_large_losses(rest: TradeOffPair, far: Kinds) -> TradeOffPair:
+    """Return the curves of a run from those of the steps without large losses, `rest`.
+
+    `far` has the laws of the steps with large losses, with their counts. The profile is a mixture of shifted profiles
+    of `rest`.
+    """
+    from service.privacy.trade_off.mixture.shifted_mixture import ShiftedMixture, Shifts
+
+    add = ShiftedMixture(rest.add, Shifts.of_law(total_law(far)))
+    reason = "Steps with a few large losses shift the thresholds at which the curve of the other steps is evaluated."
+    return replace(rest, add=add, remove=add.reversed(), notes=(*rest.notes, reason))
 
 
 def root_of_squares(shifts: Iterable[tuple[float, int]]) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Final, Literal
@@ -20,11 +20,17 @@ from service.privacy.composition.planning.accuracy import (
     Accuracy,
 )
 from service.privacy.composition.planning.options import EngineOptions
-from service.privacy.composition.planning.parts import Counted, contour_parts, shifts_beside
+from service.privacy.composition.planning.parts import (
+    LARGEST_LAPLACE,
+    MOST_LAPLACE,
+    Counted,
+    contour_parts,
+    shifts_beside,
+)
 from service.privacy.composition.planning.plan import Plan
 from service.privacy.composition.planning.sub_runs import with_guarantees, with_sub_runs
 from service.privacy.limit import WidthLimit
-from service.privacy.mechanisms.abstract import AtomsPart, Steps, TwoPointPart
+from service.privacy.mechanisms.abstract import AtomsPart, LaplacePart, Part, Steps, TwoPointPart
 from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.atom_sums import lattice_of
 from service.privacy.trade_off.combinators.advantage_sum import AdvantageSum
@@ -49,6 +55,9 @@ The closed form is evaluated for each of these losses.
 
 MOST_SMOOTHED: Final = 1_024
 """Maximal number of losses of all steps, some of them rare and large, on contours beside a little noise."""
+
+SAME_LATTICE: Final = 1e-9
+"""Largest relative distance of a spacing from a multiple of the smallest spacing that counts as rounding."""
 
 Lattices = Callable[[Steps, EngineOptions], TradeOffPair]
 
@@ -130,7 +139,10 @@ def _on_contours(
 
 
 def few_of_two_steps(steps: Steps, lattices: TradeOffPair) -> TradeOffPair:
-    """Return the curves of a run by lattices, and by a closed form for few numbers of two steps."""
+    """Return the curves of a run: few numbers of a two-step run in closed form, and the others by lattices.
+
+    `lattices` are the curves from lattices, returned unchanged for runs that are not two such `steps`.
+    """
     direct = two_steps_pair(steps) if is_two_steps(steps) else None
     if direct is None:
         return lattices
@@ -142,39 +154,77 @@ def beside_a_little_noise(run: Responses, steps: Steps, options: EngineOptions, 
     """Plan a run of too many different (epsilon, delta)-DP steps for exact sums.
 
     The plan inverts the transform of the run beside a little Gaussian noise. `lattices` is a second engine, or None.
+    `run` has these steps, and `options` are the engine options of the request.
     """
     return Plan(CONTOUR, cost.smoothed(len(run.answers)), partial(_smoothed, run, steps, options, lattices))
 
 
 def listed_beside_a_little_noise(steps: Steps, options: EngineOptions, lattices: Lattices | None) -> Plan | None:
-    """Plan a run of several steps with listed losses on no common lattice; None for other runs.
+    """Plan a run of several steps with listed losses, on no lattice or out of reach of direct sums; None for others.
 
     The plan inverts the transform of the run beside a little Gaussian noise. `lattices` is a second engine, or None.
+    `options` are the engine options of the request.
     """
     laws = [step.part() for step, _ in steps]
     are_listed = all(isinstance(part, AtomsPart | TwoPointPart) for part in laws)
-    off_lattice = any(isinstance(part, AtomsPart) and lattice_of(part.law) is None for part in laws)
-    if not (are_listed and off_lattice) or sum(count for _, count in steps) == 1:
+    is_run = sum(count for _, count in steps) > 1
+    if not (is_run and are_listed and any(isinstance(part, AtomsPart) for part in laws)):
         return None
-    if lattices is not None and has_many_losses(steps):
+    if share_a_lattice(laws) if lattices is None else has_many_losses(steps):
         return None
     losses = sum(part.law.heavy for part in laws if isinstance(part, AtomsPart))
     return Plan(CONTOUR, cost.listed(losses), partial(_listed_smoothed, steps, options, lattices))
 
 
+def share_a_lattice(laws: Sequence[Part | None]) -> bool:
+    """Return whether the losses of all `laws` lie on one lattice, or all have the losses +-epsilon only."""
+    listed = [lattice_of(part.law) for part in laws if isinstance(part, AtomsPart)]
+    spacings = [found[0] for found in listed if found is not None]
+    if len(spacings) < len(listed):
+        return False
+    spacings += [2 * part.epsilon for part in laws if isinstance(part, TwoPointPart) and part.epsilon > 0 and listed]
+    multiples = [spacing / min(spacings) for spacing in spacings]
+    return all(abs(multiple - round(multiple)) <= SAME_LATTICE * multiple for multiple in multiples)
+
+
 def has_many_losses(steps: Steps) -> bool:
-    """Return whether a run has many losses off a lattice, and rare large losses, which make contours long."""
+    """Return whether a run has many losses off a lattice, and rare large losses, which make contours long.
+
+    `steps` has pairs (mechanism, number of steps).
+    """
     laws = [part.law for step, _ in steps if isinstance(part := step.part(), AtomsPart)]
     are_many = sum(law.heavy for law in laws) > MOST_SMOOTHED
     return are_many and any(lattice_of(law) is None and not law.is_symmetric for law in laws)
 
 
-def _listed_smoothed(steps: Steps, options: EngineOptions, lattices: Lattices | None) -> TradeOffPair:
+def smoothed_where_wide(whole: TradeOffPair, steps: Steps, options: EngineOptions) -> TradeOffPair:
+    """Return the curves `whole` of a run on lattices, supplemented by contours where their enclosures are wide.
+
+    Contours serve runs of steps with listed losses and Laplace steps. They invert the transform of the run beside a
+    little Gaussian noise. `options` are the engine options of the request.
+    """
+    parts = [step.part() for step, _ in steps]
+    is_served = all(isinstance(part, AtomsPart | TwoPointPart | LaplacePart) for part in parts)
+    laplace = [part.loss for part in parts if isinstance(part, LaplacePart)]
+    if not is_served or options.long_lists or len(laplace) > MOST_LAPLACE or max(laplace, default=0) > LARGEST_LAPLACE:
+        return whole
+    tolerance = options.no_finer_than(SMOOTHED_RESPONSES).relative_tolerance
+    asked = SecondEngine(_note_of_second("discretised", CONTOUR, tolerance))
+    add = Intersected(whole.add, lambda: _smoothed_sum(steps, options), tolerance, asked)
+    return replace(whole, add=add, remove=add.reversed(), second=asked)
+
+
+def _smoothed_sum(steps: Steps, options: EngineOptions) -> AbstractTradeOff:
+    """Return the curve of a run whose losses have no density, from contours beside a little Gaussian noise."""
     from service.privacy.composition.exact_sums.smoothed_atoms import SmoothedAtoms
     from service.privacy.composition.summands.catalogue import described_run
 
     run = described_run([(part, count) for step, count in steps if (part := step.part()) is not None])
-    add = with_singular_mass(SmoothedAtoms.of(run.summands, options.accuracy), run.revealing)
+    return with_singular_mass(SmoothedAtoms.of(run.summands, options.accuracy), run.revealing)
+
+
+def _listed_smoothed(steps: Steps, options: EngineOptions, lattices: Lattices | None) -> TradeOffPair:
+    add = _smoothed_sum(steps, options)
     reason = (
         "contour: contour inversion gives the run beside a Gaussian step of negligible shift. Two such steps bound the "
         "effect of the step."
@@ -315,7 +365,7 @@ def bounded_by_guarantees(whole: TradeOffPair, steps: Steps) -> TradeOffPair:
 
 
 def _inexpensive_curves(part: Steps, side: Literal[-1, 1] = -1) -> TradeOffPair | None:
-    """Return the curves of a sub-run in closed form or by contours, or None.
+    """Return the trade-off curves of a sub-run `part` in closed form or by contours; None if neither serves.
 
     Parameters are rounded so that the sub-run reveals no more (`side` -1) or no less (`side` 1).
     """

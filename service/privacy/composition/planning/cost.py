@@ -27,7 +27,8 @@ from service.privacy.mechanisms.abstract import (
 )
 from service.privacy.mechanisms.batches.batch_seen import BatchSeen
 from service.privacy.mechanisms.stated_divergences import DominatingPolygon, StatedDivergences
-from service.privacy.trade_off.atom_sums import PRODUCTS_PER_MICROSECOND, Kinds, products
+from service.privacy.trade_off.atom_sums import Kinds, products
+from service.privacy.trade_off.scaled_masses import PRODUCTS_PER_MICROSECOND
 
 # Engine                         build  evaluate  per point, in microseconds
 ONE_CURVE: Final = CostModel(50, 250, 5, one_curve=True)
@@ -35,6 +36,10 @@ ATOMS: Final = CostModel(2_000, 250, 5, one_curve=True, search_mu=12_000, limits
 """One step with listed losses. Making the list takes up to 40 ms for steps with many losses."""
 SAMPLED_STEP: Final = CostModel(100, 600, 10)
 MIXTURE_STEP: Final = CostModel(1_000, 8_000, 40)
+MOST_LAW_WORK: Final = 3_000.0
+"""Microseconds that the laws of a run's steps may cost for a plan to ask for them."""
+READS_OF_A_LAW: Final = 6
+"""About how often a plan and its engine evaluate the law of a step."""
 STATED_CLASS: Final = CostModel(200, 3_000, 500)
 """One record of a class of mechanisms, whose points are computed in ball arithmetic."""
 SHUFFLED_STEP: Final = CostModel(2_000, 15_000, 4_000)
@@ -132,10 +137,10 @@ LONG_BALLS: Final = 10.0
 
 
 def mixture_of_shifts(losses: int, count: int, loss: float) -> CostModel:
-    """Return the cost of one step, or of `count` Laplace steps, beside steps of two losses each (+-epsilon).
+    """Return the cost of one step, or of `count` Laplace steps, beside steps with the losses +-epsilon.
 
-    `loss` is the largest loss of a Laplace step, and `losses` the number of sums of the +-epsilon. The curve is
-    evaluated at two thresholds for each of these sums.
+    Costs are in microseconds of CPU time. `loss` is the largest loss (nats) of a Laplace step, and `losses` the number
+    of sums of the +-epsilon. The curve is evaluated at two thresholds for each of these sums.
     """
     profile = 200.0 + 4 * losses
     if count > 1:
@@ -145,10 +150,10 @@ def mixture_of_shifts(losses: int, count: int, loss: float) -> CostModel:
 
 
 def response_sums(run: Responses) -> CostModel:
-    """Return the cost of exact sums of randomised responses, the (epsilon, delta)-DP steps of `run`.
+    """Return the cost of exact sums of the losses of (epsilon, delta)-DP steps, the randomised responses of `run`.
 
-    Equal steps need sums over about ten standard deviations of the number of true answers. Different steps need a
-    search in a list of losses.
+    Costs are in microseconds of CPU time. Equal steps need sums over about ten standard deviations of the number of
+    true answers. Different steps need a search in a list of losses.
     """
     if len(run.answers) > 1:
         losses = max(losses_of(half) for half in halves(run.answers))
@@ -158,9 +163,10 @@ def response_sums(run: Responses) -> CostModel:
 
 
 def laplace_sums(steps: int, loss: float) -> CostModel:
-    """Return the cost of exact sums for `steps` Laplace steps with the largest loss `loss` each.
+    """Return the cost of exact sums for `steps` Laplace steps with the largest loss `loss` (nats) each.
 
-    The coefficients of splines are computed once, then some hundred multiples of them for each point.
+    Costs are in microseconds of CPU time. The coefficients of splines are computed once, then some hundred multiples of
+    them for each point.
     """
     uniforms = uniforms_kept(steps, loss)
     build = 2_000 + 10 * steps + steps * uniforms**2 // 150
@@ -170,8 +176,8 @@ def laplace_sums(steps: int, loss: float) -> CostModel:
 def contour(parts: tuple[Counted, ...], roundings: int, *, beside_lattices: bool) -> CostModel:
     """Return the cost of contour inversion for the parts (step description, count) of a run.
 
-    `roundings` is 2 if the parameters, rounded down and up to doubles, are evaluated separately, else 1.
-    `beside_lattices` is whether lattices supplement the contours.
+    Costs are in microseconds of CPU time. `roundings` is 2 if the parameters, rounded down and up to doubles, are
+    evaluated separately, else 1. `beside_lattices` is whether lattices supplement the contours.
     """
     shape, hits = shape_of(parts)
     steps = sum(count for _, count in parts)
@@ -191,18 +197,38 @@ def contour(parts: tuple[Counted, ...], roundings: int, *, beside_lattices: bool
 def smoothed(different: int) -> CostModel:
     """Return the cost of `different` kinds of randomised responses beside a little Gaussian noise.
 
-    Contours have some 100,000 nodes.
+    The run is computed by contour inversion, and costs are in microseconds of CPU time. Contours have some 100,000
+    nodes.
     """
     return CostModel(10_000, 80_000 + 3_000 * different, 300, one_curve=True)
 
 
 def listed(losses: int) -> CostModel:
-    """Return the cost of steps with `losses` different losses, off a lattice, beside a little Gaussian noise."""
+    """Return the cost of steps with `losses` different losses, off a lattice, beside a little Gaussian noise.
+
+    The run is computed by contour inversion, and costs are in microseconds of CPU time.
+    """
     return CostModel(10_000, 50_000 + 50 * losses, 300, one_curve=True)
 
 
+def law_work(steps: Steps) -> float:
+    """Return about how many microseconds the laws of a run's different steps cost, each evaluated once."""
+    return math.fsum(step.law_work for step, _ in steps)
+
+
+def expensive_laws(steps: Steps) -> CostModel:
+    """Return the cost of the laws of a run that is planned when its curves are first needed.
+
+    The cost is in microseconds of CPU time.
+    """
+    return CostModel(READS_OF_A_LAW * law_work(steps), 0, 0)
+
+
 def lattices(steps: Steps, options: EngineOptions) -> CostModel:
-    """Return the cost of the lattice engine, which rounds the losses of steps of any kind to a lattice."""
+    """Return the cost, in microseconds of CPU time, of the lattice engine for any steps.
+
+    The engine rounds the losses of the steps to a lattice, whose size follows from `options.relative_tolerance`.
+    """
     count = min(sum(count for _, count in steps), LONGEST)
     finer = FINER if options.relative_tolerance < DEFAULT_OPTIONS.relative_tolerance else 1.0
     model = LATTICES.scaled(finer * (1 + count / LONG) * (1 + SHARE_OF_A_PART * (len(steps) - 1)))
@@ -217,6 +243,8 @@ def _reveals_all(step: AbstractStep) -> bool:
 
     No Gaussian-DP mu is then searched for.
     """
+    if step.law_work > MOST_LAW_WORK:
+        return False
     match step.covered():
         case LaplacePart() as part:
             return part.sample_rate * part.loss > LARGEST_LOSS
@@ -229,7 +257,11 @@ def _reveals_all(step: AbstractStep) -> bool:
 
 
 def adaptive_exponential(steps: Steps, options: EngineOptions) -> CostModel:
-    """Return the cost of several exponential steps: a recursion, and lattices if there are other steps or too many."""
+    """Return the cost, in microseconds of CPU time, of a run with several exponential steps.
+
+    The engine is a recursion, and lattices if the run has other steps or too many exponential steps. `options` has the
+    relative width aimed at.
+    """
     counts = Counter[float]()
     for epsilon, count in exponentials(steps):
         counts[epsilon] += count
@@ -245,21 +277,28 @@ def adaptive_exponential(steps: Steps, options: EngineOptions) -> CostModel:
 
 
 def series(steps: Steps, _options: EngineOptions) -> CostModel:
-    """Return the cost of expansions of the run's law at the mean of the loss (central limit, Edgeworth).
+    """Return the cost, in microseconds of CPU time, of expansions of the run's law at the mean of the loss.
 
-    Every different step has cumulants of its own.
+    These are the central limit and the Edgeworth expansion. Every different step has cumulants of its own. The options
+    do not change the cost.
     """
     return SERIES.scaled(len(steps))
 
 
 def saddlepoint(steps: Steps, _options: EngineOptions) -> CostModel:
-    """Return the cost of expansions of the run's law at the saddle point of each threshold of the loss."""
+    """Return the cost, in microseconds of CPU time, of saddle-point approximations of the tails of a run's loss.
+
+    There is an expansion at the saddle point of each threshold. The options do not change the cost.
+    """
     listed = sum(isinstance(step.part(), AtomsPart) for step, _ in steps)
     return SADDLEPOINT.scaled(len(steps) + (OF_LISTED_LOSSES - 1) * listed)
 
 
 def monte_carlo(steps: Steps, options: EngineOptions) -> CostModel:
-    """Return the cost of the Monte Carlo engine: the first evaluation pays for the draws of both hypotheses."""
+    """Return the cost, in microseconds of CPU time, of the Monte Carlo engine.
+
+    The first evaluation pays for the draws of both hypotheses, whose number is `options.samples`.
+    """
     parts = [(step.part(), count) for step, count in steps]
     laws = [count for part, count in parts if part is None or part.gaussian_shift is None]
     tables = sum(count.bit_length() + count.bit_count() - 1 for count in laws) * DRAWN_CHUNK / 2
@@ -268,9 +307,10 @@ def monte_carlo(steps: Steps, options: EngineOptions) -> CostModel:
 
 
 def ground_truth(steps: Steps, options: EngineOptions) -> CostModel:
-    """Return the cost of the engine of ball arithmetic, which proves many digits.
+    """Return the cost, in microseconds of CPU time, of the engine of ball arithmetic, which proves many digits.
 
     Contours are long where few steps, little noise or rare sampling make the loss one of rare large jumps.
+    `options.digits` is the number of decimal digits.
     """
     known = [(step.part(), count) for step, count in steps]
     sampled = [(part, part.jump, count) for part, count in known if part is not None and part.decays and part.jump]
@@ -286,7 +326,11 @@ def ground_truth(steps: Steps, options: EngineOptions) -> CostModel:
 
 
 def atom_sums(kinds: Kinds) -> CostModel:
-    """Return the cost of a run of steps with listed losses: direct convolutions, and a curve with many edges."""
-    build = sum(products(law, count) for law, count in kinds) / PRODUCTS_PER_MICROSECOND
+    """Return the cost, in microseconds of CPU time, of a run of steps with listed losses.
+
+    The cost is that of direct convolutions, and of a curve with many edges. `kinds` has the different laws with their
+    counts.
+    """
+    build = products(kinds) / PRODUCTS_PER_MICROSECOND
     size = math.fsum(law.size * math.sqrt(count) for law, count in kinds)
     return CostModel(200 + build, 300 + 0.05 * size, 5, one_curve=True)

@@ -35,7 +35,12 @@ SEARCH_OF_SHARED_LEVELS: Final = (4.0, 8.0)
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadingCosts:
-    """Costs of single numbers of one trade-off curve, each in microseconds of CPU time."""
+    """Costs of single numbers of one trade-off curve, each in microseconds of CPU time.
+
+    A single point of the curve costs `point`. A list of points costs at most `list_start`, plus `listed_point` for each
+    point. A value of the privacy profile costs `profile`. A type II error at a rate 1 - a near 1 costs `complement`,
+    and a limit of the curve, such as the largest loss, costs `limit`.
+    """
 
     point: float
     """Power or type II error at one rate."""
@@ -99,7 +104,7 @@ class CostModel:
     limits_need_curve: bool = False
 
     def readings(self, *, both: bool = False) -> ReadingCosts:
-        """Return the costs of single numbers of one direction, or with `both` of the worse of both directions."""
+        """Return the costs (microseconds of CPU time) of single numbers of one direction, or of the worse if `both`."""
         points, profiles = (POINTS_OF_BOTH, PROFILES_OF_BOTH) if both and not self.one_curve else (1.0, 1.0)
         return ReadingCosts(
             point=points * self.evaluate,
@@ -113,9 +118,9 @@ class CostModel:
         )
 
     def scaled(self, factor: float) -> CostModel:
-        """Return the cost model with all costs multiplied by `factor`, except `reuse`.
+        """Return the model with all costs multiplied by `factor`, except the ratio `reuse`.
 
-        `reuse` is the relative cost of a further number.
+        `reuse` is the cost of a further number over that of the first.
         """
         return replace(
             self,
@@ -129,7 +134,7 @@ class CostModel:
 @final
 @dataclass(frozen=True, slots=True)
 class Ceiling:
-    """Largest costs of all numbers of a closed form, over the whole range of its arguments.
+    """Largest costs, in microseconds of CPU time, of the numbers of a closed form for any arguments.
 
     Inexpensive closed forms are computed in the event loop. `build` is the cost of making a curve, and `reuse` the
     relative cost of each further number. `directed` holds the costs for one direction, and `worst` those for the worse
@@ -148,12 +153,18 @@ class Ceiling:
         return self.directed is self.worst
 
     def readings(self, *, both: bool = False) -> ReadingCosts:
-        """Return the largest costs of single numbers of one direction, or with `both` of the worse direction."""
+        """Return the largest costs of single numbers of one direction, or with `both` of the worse direction.
+
+        Costs are in microseconds of CPU time.
+        """
         return self.worst if both else self.directed
 
 
 def summed(models: Sequence[CostModel]) -> CostModel:
-    """Return the cost model of numbers that need several curves: the sum of the costs in `models`."""
+    """Return the cost model of numbers that need several curves: the sum of the costs in `models`.
+
+    Costs are in microseconds of CPU time.
+    """
     return CostModel(
         math.fsum(model.build for model in models),
         math.fsum(model.evaluate for model in models),
@@ -168,7 +179,8 @@ def summed(models: Sequence[CostModel]) -> CostModel:
 def mixed(models: Sequence[CostModel], *, shared: bool) -> CostModel:
     """Return the cost model of a mixture, whose points are found by a search over likelihood-ratio levels.
 
-    `models` are those of its components. `shared` is whether all components are evaluated at equal levels.
+    `models` are those of its components. `shared` is whether all components are evaluated at equal levels. Costs are in
+    microseconds of CPU time.
     """
     parts = summed(models)
     (alone, listed), point = (

@@ -25,7 +25,10 @@ Build = Callable[[Steps, EngineOptions], TradeOffPair]
 
 
 def discretised(steps: Steps, options: EngineOptions) -> TradeOffPair:
-    """Return the curves of these steps from the lattice engine, which rounds losses to a lattice."""
+    """Return the trade-off curves of these steps from the lattice engine, which rounds losses to a lattice.
+
+    `options.relative_tolerance` is the relative width of enclosures aimed at.
+    """
     from service.privacy.composition.lattice.engine import discretised_pair
 
     return discretised_pair(steps, options)
@@ -63,7 +66,10 @@ def _ground_truth(steps: Steps, options: EngineOptions) -> TradeOffPair:
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """Engine of the registry: a function that builds trade-off curves, and a function that estimates the cost."""
+    """Engine of the registry: `build` makes the trade-off curves of steps, and `cost` estimates their cost.
+
+    Costs are in microseconds of CPU time.
+    """
 
     build: Build
     cost: Callable[[Steps, EngineOptions], CostModel]
@@ -81,9 +87,9 @@ ENGINES: Final[dict[str, Engine]] = {
 
 
 def by_name(method: str, steps: Steps, options: EngineOptions) -> Plan | None:
-    """Return the plan of the engine with the name `method`; None where no engine has that name.
+    """Return the plan (curves and their cost) of the engine named `method`; None where no engine has that name.
 
-    Several exponential steps have an engine of their own.
+    A run with several exponential steps gets bounds over adaptive choices from another engine, under the same name.
     """
     if several_exponentials(steps):
         return _several_exponentials(method, steps, options)
@@ -98,7 +104,7 @@ def _alone(method: str, steps: Steps, options: EngineOptions) -> TradeOffPair:
 
 
 def lattices(steps: Steps, options: EngineOptions) -> Plan:
-    """Return the plan of the lattice engine (method `discretised`), which serves any steps."""
+    """Return the plan (engine, curves and cost) of lattices (method `discretised`), which serve any steps."""
     return Plan("discretised", cost.lattices(steps, options), partial(discretised, steps, options))
 
 

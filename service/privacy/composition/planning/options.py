@@ -10,7 +10,13 @@ from service.privacy.composition.planning.accuracy import DEFAULT_TOLERANCE, MIX
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineOptions:
-    """Options of a request for all engines. Each engine uses its own fields and ignores the others."""
+    """Options of a request for all engines. Each engine uses its own fields and ignores the others.
+
+    `order` is the order of the Edgeworth series. `samples`, `seed` and `confidence` belong to `monte_carlo`: draws of
+    each hypothesis, seed of the generator, and probability that all enclosures hold. `digits` are the decimal digits of
+    `ground_truth`. `relative_tolerance` is the relative width aimed at, and `long_lists` whether all numbers are
+    evaluated in long lists.
+    """
 
     order: int = 4
     """Order of the series of `edgeworth`, 0 to 4."""
@@ -39,7 +45,8 @@ class EngineOptions:
     def for_components(self, count: int) -> EngineOptions:
         """Return the options of each of `count` curves that are mixed.
 
-        The enclosures of all curves must hold together, so that the error probability of each curve is smaller.
+        The enclosures of all curves must hold together, so the error probability 1 - `confidence` is divided by
+        `count`. The relative tolerance is at least `MIXTURE`. A single curve keeps the options.
         """
         if count == 1:
             return self

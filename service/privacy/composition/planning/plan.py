@@ -46,9 +46,10 @@ class Plan:
 
 
 def mixed_plan(parts: Sequence[Plan], build: Callable[[], TradeOffPair]) -> Plan:
-    """Return the plan of a mixture from the plans of its components and a function that makes the curves.
+    """Return the plan of a mixture of mechanisms from the plans of its components.
 
-    The plan has no upper limit of the cost, because points of mixed curves need a search.
+    The plan has no upper limit of the cost, because points of mixed curves need a search. A plan has the cost of the
+    curves and builds them. `build` is the function that builds the mixed curves from those of the components.
     """
     most = max(parts, key=lambda part: part.cost.evaluate)
     shared = any(part.engine != CLOSED_FORM for part in parts)

@@ -67,9 +67,11 @@ class Planners:
 
 
 def selected_plan(mechanism: Selected, method: str, planners: Planners) -> Plan:
-    """Return the plan of a selection by `method`.
+    """Return the plan of a selection of the best of several trials, by the engine named `method`.
 
-    A score orders the outcomes of one mechanism on one pair of data sets, so that the lower bound reads one attack.
+    The upper bound holds for every score. The lower bound is an attack with one score on one pair of data sets. Raises
+    UnsupportedCombination for engines that do not prove bounds. A plan has trade-off curves and their cost. `planners`
+    are the functions that plan the trials.
     """
     if mechanism.equivalent is not None:
         return planners.composed(mechanism.equivalent)
@@ -89,7 +91,11 @@ def selected_plan(mechanism: Selected, method: str, planners: Planners) -> Plan:
 
 
 def _composed(mechanism: Selected, planners: Planners) -> Plan | None:
-    """Return the plan of the composition of all trials of a fixed number, or None if no fast engine composes them."""
+    """Return the plan of the composition of all trials of a selection with a fixed number of trials, or None.
+
+    `mechanism` is the selection. The result is None if its trials cannot be composed, or only by an engine outside
+    `ENGINES`.
+    """
     try:
         whole = mechanism.composed
         found = None if whole is None else planners.composed(whole)
@@ -99,7 +105,7 @@ def _composed(mechanism: Selected, planners: Planners) -> Plan | None:
 
 
 def _trials(one: Plan, below: tuple[Plan, ...] | None, key: Hashable) -> TrialCurves:
-    """Return the curves of one trial, which all selections of the trial in a request share.
+    """Return the trade-off curves of one trial, which all selections of the trial in a request share.
 
     `one` is the plan of the trial. `below` has the plans of its lower bounds, or None if the plan `one` is attained.
     `key` identifies the trial in the request.
@@ -137,10 +143,10 @@ def _selected(
 
 
 def _in_closed_form(mechanism: Selected, one: Plan, planners: Planners) -> Callable[[int], TradeOffPair] | None:
-    """Return a function of n that gives the curves of n composed trials.
+    """Return a function of n that gives the trade-off curves of n composed trials, in closed form.
 
-    The result is None if the number of trials of `mechanism` is fixed, or if compositions of the trial have no fast
-    closed form. `one` is the plan of the trial.
+    `planners` plan compositions of the trial. The result is None if the number of trials of `mechanism` is fixed, or if
+    compositions of the trial have no fast closed form. `one` is the plan of the trial.
     """
 
     def composed(count: int) -> Plan:
@@ -162,7 +168,7 @@ def _always(known: TradeOffPair, _: int) -> TradeOffPair:
 
 
 def _curves(composed: Plan) -> TradeOffPair | None:
-    """Return the curves of the composition of all trials, or None if its engine refuses them."""
+    """Return the curves of the plan `composed` of all trials together, or None if its engine refuses them."""
     try:
         return composed.curves
     except UnsupportedCombination:

@@ -29,7 +29,8 @@ def with_sub_runs(whole: TradeOffPair, steps: Steps, curves_of: CurvesOfSubRun) 
     """Return the curves `whole` of a run, bounded from below where they are wide by the curves of its sub-runs.
 
     The sub-runs are: all steps that contours compose, taken together; every group of equal steps; and a single step of
-    each group. Without sub-runs the curves are returned unchanged.
+    each group. `curves_of` returns the curves of a sub-run, or None. A single step, and approximate curves without
+    proved bounds, are returned unchanged.
     """
     if sum(count for _, count in steps) == 1 or not whole.add.evidence.is_certain:
         return whole
@@ -47,8 +48,8 @@ def with_guarantees(whole: TradeOffPair, steps: Steps, curves_of: CurvesOfSubRun
     """Return the curves `whole` of a run, bounded from above where they are wide by the guarantees of its sub-runs.
 
     The sub-runs are: all steps that contours compose, and every group of the other equal steps. A group of N equal
-    steps has the smaller epsilon of two: that of its own curves, and N times that of one step. Runs of more than
-    `MOST_GROUPS` groups, and single steps, are returned unchanged.
+    steps has the smaller epsilon of two: that of its own curves, and N times that of one step. `curves_of` returns the
+    curves of a sub-run, or None. Runs of more than `MOST_GROUPS` groups, and single steps, are returned unchanged.
     """
     if sum(count for _, count in steps) == 1 or len(steps) > MOST_GROUPS or not whole.add.evidence.is_certain:
         return whole
@@ -71,7 +72,7 @@ def with_guarantees(whole: TradeOffPair, steps: Steps, curves_of: CurvesOfSubRun
 
 
 def _certain(sub_run: Steps, curves_of: CurvesOfSubRun) -> AbstractTradeOff | None:
-    """Return the curve of a sub-run in the add direction; None if it has no inexpensive curve with bounds."""
+    """Return the curve of a sub-run in the add direction, or None if it is unknown or has no proved bounds."""
     try:
         known = curves_of(sub_run)
     except UnsupportedCombination:
@@ -82,7 +83,7 @@ def _certain(sub_run: Steps, curves_of: CurvesOfSubRun) -> AbstractTradeOff | No
 def _groups(steps: Steps) -> list[Steps]:
     """Return the sub-runs of a run that give lower bounds, without the whole run.
 
-    A sub-run has some of the run's steps.
+    These are the steps that contours compose together, each group of equal steps, and one step of each group.
     """
     if len(steps) == 1:
         step, count = steps[0]

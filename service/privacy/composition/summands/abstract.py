@@ -69,8 +69,9 @@ class ValuesOnContour:
     """Differences K(theta + i t_k) - K(theta) at the heights t_k = k h, k = 0..nodes, with error bounds.
 
     K(z) = ln E0 e^{zS} is the log-moment function of the loss S under H0, theta the tilt of the contour, and h the
-    distance of its nodes. `difference` and `error` have the shape (nodes + 1,), or (runs, nodes + 1) for separate runs.
-    `error` bounds the relative error of the exponential: |e^{true - computed} - 1| <= e^error - 1.
+    distance of its nodes. `difference` and `error` have the shape (nodes + 1,), or (runs, nodes + 1) for separate runs,
+    which are evaluated together but not composed. `error` bounds the relative error of the exponential: |e^{true -
+    computed} - 1| <= e^error - 1.
     """
 
     difference: ComplexArray
@@ -81,6 +82,8 @@ class ValuesOnContour:
 class RunScale:
     """Approximate properties of a whole run that choose the truncation and the nodes of each of its laws.
 
+    `deviation` is the approximate standard deviation of the loss in nats, and `gaussian_steps` the number of sampled
+    Gaussian steps and mixtures of Gaussians. `decays` is whether the transform of the run falls to 0 along a contour.
     No bound depends on them.
     """
 
@@ -93,7 +96,7 @@ class RunScale:
 
 
 class Summand(ABC):
-    """Several equal steps of a run. All losses are in nats and in the add direction.
+    """Several equal steps of a run, `count` of them. All losses are in nats and in the add direction.
 
     The loss L of one step is ln of the density with the record (H1) over the density without it (H0). The transform of
     a step is M(z) = E0 e^{zL}, with the expectation under H0.
@@ -115,13 +118,14 @@ class Summand(ABC):
     @property
     @abstractmethod
     def loss_range(self) -> tuple[float, float]:
-        """Tuple of the infimum and the supremum of the loss of all steps together, nats, within a few roundings."""
+        """Infimum and supremum of the loss of all steps together, nats, rounded to nearest and not outwards."""
 
     @property
     def sampled_step(self) -> SampledStep | None:
         """Description of the steps for deformed contours, with exact parameters.
 
-        None if deformed contours cannot serve them.
+        Poisson-sampled Gaussian steps have it, and mirrored mixtures with the shifts 0 and 1 of exact weights. It is
+        None for all other steps.
         """
         return None
 
@@ -163,7 +167,7 @@ class Summand(ABC):
 
     @property
     def batch(self) -> tuple[Any, ...] | None:
-        """Key that is equal for steps whose runs can be evaluated in one array, or None for runs evaluated alone."""
+        """Key that is equal for steps whose runs can be evaluated in one array; None for steps that never are."""
         return None
 
     @property
@@ -309,5 +313,8 @@ class SummandOnContour(ABC):
         return np.inf
 
     def work(self, height: float) -> int:  # noqa: ARG002 - most have the same nodes at all heights
-        """Return the additional cost of a contour up to `height`, in array elements per node beside `contour_size`."""
+        """Return the additional cost of a node of a contour up to the imaginary part `height`, beside `contour_size`.
+
+        The unit is one array element per node.
+        """
         return 0

@@ -122,9 +122,9 @@ class AtomParts(TruncatedSummand):
 
 
 def _cumulants(law: AtomicLaw, tilts: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Return K, K', K'' of one step at real tilts s, and a bound of the error of K.
+    """Return K, K', K'' of one step with the listed losses of `law` at real tilts s, and a bound of the error of K.
 
-    K(s) = ln E0 e^{sL} is the log-moment function of the loss L.
+    K(s) = ln E0 e^{sL} is the log-moment function of the loss L (nats). All results have the shape of `tilts`.
 
     Tilts above 1/2 use the masses under H1, for which K(s) = ln E1 e^{(s - 1) L}. Small exponents are summed as
     ln(1 + sum p_j (e^{s L_j} - 1)).
@@ -175,10 +175,10 @@ class AtomsOnContour(SummandOnContour):
         return self._origin
 
     def log_majorants(self, heights: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return zeros `(whole, single)`: no bound of |M(theta + it')/M(theta)| over all t' >= t is below 1.
+        """Return zeros `(whole, single)`: the trivial bounds ln |M(theta + it')/M(theta)| <= 0 of all steps and of one.
 
-        M is the transform of a step with listed losses, which is almost periodic. Both arrays have the shape of
-        `heights`. theta is the tilt of the contour.
+        M is the transform of a step with listed losses. It is almost periodic in t', so no smaller bound is known. Both
+        arrays have the shape of `heights`. theta is the tilt of the contour.
         """
         return np.zeros_like(heights), np.zeros_like(heights)
 
@@ -201,6 +201,8 @@ class _Tilted:
     """Tilted law of one part without negligible atoms: masses w_j, losses L_j less their mean, and errors.
 
     `lost` is the omitted mass, `relative` the relative error of the masses, and `position` that of the losses in nats.
+    `weights` are w_j under the tilted law, `mean` is the mean loss in nats, and `count` the number of equal steps of
+    the part.
     """
 
     weights: FloatArray
@@ -228,9 +230,10 @@ class _Tilted:
         return _Tilted(weights[kept], law.losses[kept] - mean, mean, count, lost, relative, law.position_error)
 
     def logarithms(self, step: float, nodes: int) -> tuple[ComplexArray, FloatArray]:
-        """Return ln M(theta + i t_k)/M(theta) for one step at t_k = k step, and bounds of the errors of exponentials.
+        """Return ln(M(theta + i t_k)/M(theta)) for one step at t_k = k `step`, k = 0..`nodes`, with error bounds.
 
-        M is the transform of the step, and theta the tilt. The errors are those of the exponentials of the results.
+        M is the transform of the step, and theta the tilt. The bounds are those of the relative errors of the
+        exponentials of the results. Both arrays have the shape (nodes + 1,).
         """
         width = math.isqrt(nodes) + 1
         rows = nodes // width + 1

@@ -39,7 +39,11 @@ from service.privacy.numerics.arrays import FloatArray
 
 @dataclass(frozen=True, slots=True)
 class DescribedRun:
-    """Run of described steps: one normal law for all unsampled Gaussian steps, and a summand for each other kind."""
+    """Run of described steps: one normal law for all unsampled Gaussian steps, and a summand for each other kind.
+
+    `gaussian_mu_squared` is the sum of mu^2 over the unsampled Gaussian steps. `revealing` has pairs (probability that
+    a step reveals the record, number of such steps).
+    """
 
     gaussian_mu_squared: float
     """Sum of N mu^2 over Gaussian steps without sampling, 0 without any."""
@@ -106,7 +110,7 @@ def truncated(group: tuple[Summand, ...], digits: float, scale: RunScale) -> Tru
 
 
 def on_contour(summand: TruncatedSummand, theta: float) -> SummandOnContour:
-    """Return the truncated law on the inversion contour, the line Re z = theta in the complex plane."""
+    """Return the truncated law `summand` on the inversion contour, the line Re z = theta in the complex plane."""
     return cast("SummandOnContour", _ON_CONTOUR[type(summand)](summand, theta))
 
 
@@ -130,5 +134,5 @@ def separately_truncated(
 
 
 def separate_on_contour(runs: NormalTrapezoid, theta: FloatArray) -> TrapezoidOnContour[NormalTrapezoid]:
-    """Return several separate runs, each on its own inversion contour Re z = `theta`, shape (runs,)."""
+    """Return the truncated laws of several separate `runs`, each on its own contour Re z = `theta`, shape (runs,)."""
     return cast("TrapezoidOnContour[NormalTrapezoid]", _ON_CONTOUR[type(runs)](runs, theta))

@@ -63,7 +63,10 @@ _MOST_TERMS = 400
 
 @dataclass(frozen=True, slots=True)
 class GaussianMixtureSteps(Summand):
-    """Equal steps, `count` of them, whose law with the record is a mixture of Gaussians with a positive shift."""
+    """Equal steps, `count` of them, whose law with the record is a mixture of Gaussians with a positive shift.
+
+    `part` has the noise, and the shifts with their weights.
+    """
 
     rank = 3
 
@@ -142,7 +145,11 @@ class GaussianMixtureSteps(Summand):
 
     @override
     def joins(self, group: Sequence[Self]) -> bool:
-        """Return whether these steps fit into the arrays of the group: similar noise and equally many shifts."""
+        """Return whether these steps fit into the arrays of the group.
+
+        They do if they have equally many shifts, are mirrored like the first steps of the group, have at most 1.6 times
+        the noise multiplier of those, and the arrays have room.
+        """
         part, first = self.part, group[0].part
         alike = (part.mirrored, len(part.shifts)) == (first.mirrored, len(first.shifts))
         near = part.noise_multiplier <= 1.6 * first.noise_multiplier
@@ -215,7 +222,7 @@ class TruncatedGaussianMixture(NormalTrapezoid):
         *,
         times: FloatArray | None = None,
     ) -> None:
-        """Choose the nodes and the truncation.
+        """Choose the nodes and the truncation of the law of all parts.
 
         Parameters
         ----------
@@ -392,7 +399,7 @@ class TruncatedGaussianMixture(NormalTrapezoid):
 
     @cached_property
     def widest(self) -> FloatArray:
-        """Largest half-widths q of usable strips |Im x| <= q, shape (parts,).
+        """Largest half-widths q of usable strips |Im x| <= q of the outcome x, shape (parts,).
 
         On them |A(x, q)| = |a(x + iq)/a(x)| is at least `_LEAST`, where a is the density of H1 over the normal density.
         The growth e^{q^2/2} of the normal density stays below e^{2 pi q/h}, with h the distance of the nodes. A part is
@@ -403,7 +410,7 @@ class TruncatedGaussianMixture(NormalTrapezoid):
 
     @cached_property
     def _strips(self) -> FloatArray:
-        """Half-widths q of the three strips |Im x| <= q that bound quadrature errors, shape (3, parts).
+        """Half-widths q of three strips |Im x| <= q of the outcome x that bound quadrature errors, shape (3, parts).
 
         A part is a number of equal steps of a run.
         """
@@ -413,7 +420,7 @@ class TruncatedGaussianMixture(NormalTrapezoid):
     def strip_exponents(self) -> FloatArray:
         """Exponents q^2/2 - 2 pi q/h of the quadrature error on strips |Im x| <= q, shape (3, parts).
 
-        h is the distance of the nodes. A part is a number of equal steps of a run.
+        x is the outcome of a step, and h the distance of the nodes. A part is a number of equal steps of a run.
         """
         return 0.5 * self._strips**2 - 2 * math.pi * self._strips / self.step
 
@@ -429,9 +436,9 @@ class TruncatedGaussianMixture(NormalTrapezoid):
     def log_least(self) -> FloatArray:
         """Lower bounds ln(1 - q^2 spread/2) of ln |a(x + iq)/a(x)| on the three strips, shape (3, parts, nodes).
 
-        a is the density of H1 over the normal density, and q the half-width of the strip. `spread` is an upper bound of
-        the variance of s mu given x over the cell of a node (`GaussianMixtureNodes`). A part is a number of equal steps
-        of a run.
+        a is the density of H1 at the outcome x over the normal density, and q the half-width of the strip. `spread` is
+        an upper bound of the variance of the random shift s mu given x over the cell of a node
+        (`GaussianMixtureNodes`). A part is a number of equal steps of a run.
         """
         least = 1 - 0.5 * self._strips[..., None] ** 2 * self.grid.spread
         return np.where(self.grid.inside, np.log(np.maximum(least, 1e-300)), 0.0)
@@ -440,8 +447,8 @@ class TruncatedGaussianMixture(NormalTrapezoid):
     def end_slopes(self) -> tuple[FloatArray, FloatArray]:
         """Bounds of |d ln a/dx| over the cells, and ln of lower bounds of |a(x + iq)/a(x)|; shape (parts, nodes) each.
 
-        a is the density of H1 over the normal density. |a'/a| is at most its bound on the real axis. A part is a number
-        of equal steps of a run.
+        a is the density of H1 at the outcome x over the normal density, and q a height. |a'/a| is at most its bound on
+        the real axis. A part is a number of equal steps of a run.
         """
         return self.grid.steepest, self.log_least[-1]
 

@@ -202,12 +202,12 @@ class MixtureMajorants:
     def log_bounds(self, heights: FloatArray) -> FloatArray:
         """Return upper bounds of ln B_eta(t)/M(theta), at most 0, at the heights t; shape (H, E, parts).
 
-        B_eta(t) is the majorant of `MixtureMajorants`. Its path goes up to eta at one node J and down at another, where
-        D >= 0. Each vertical path costs eta/h terms, with the distance h of the nodes. Outside of the nodes J the path
-        stays on the real axis, where far jumps may turn too fast for the step. The sides of the sum's rectangle there
-        have the same bounds as those of the strips of a contour. The best J serves on either side. A part is a number
-        of equal steps of a run. M is the transform of one step, and theta the tilt. H is the number of heights, and E
-        that of paths Im x = eta.
+        B_eta(t) bounds |M(theta + it')| for all t' >= t, by an integral of a modulus along a path. Its path goes up to
+        eta at one node J and down at another, where D >= 0. Each vertical path costs eta/h terms, with the distance h
+        of the nodes. Outside of the nodes J the path stays on the real axis, where far jumps may turn too fast for the
+        step. The sides of the sum's rectangle there have the same bounds as those of the strips of a contour. The best
+        J serves on either side. A part is a number of equal steps of a run. M is the transform of one step, and theta
+        the tilt. H is the number of heights, and E that of paths Im x = eta.
         """
         count_work(_A_TERM * len(heights) * self.log_terms.size)
         t = heights[:, None, :, None]

@@ -71,7 +71,7 @@ class MixtureTerms:
 
     @staticmethod
     def of(parts: list[GaussianMixturePart]) -> MixtureTerms:
-        """Return the terms of parts with any numbers of shifts, filled up with terms of weight 0.
+        """Return the terms (shifts with weights) of parts with any numbers of shifts, filled up with terms of weight 0.
 
         A part is a number of equal steps of a run.
         """

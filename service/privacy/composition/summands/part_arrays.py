@@ -15,7 +15,9 @@ class PartArrays(TruncatedSummand):
     """Truncated laws of several parts, each of them N_i equal steps, which form one run or many separate runs.
 
     `count` holds the N_i. With `separate`, each `together` consecutive parts are a run. A sum over the parts of a run
-    then has the shape (runs,); otherwise all parts are one run, and the sum is one number.
+    then has the shape (runs,); otherwise all parts are one run, and the sum is one number. `unit` has the steps of each
+    part in one run, and `rate` the probability that a step uses the record. `log_truncated_null` and
+    `log_truncated_alternative` are ln of the mass of H0 and of H1 that one step omits.
     """
 
     separate: bool = False
@@ -68,9 +70,9 @@ class PartArrays(TruncatedSummand):
         return each[..., 0] * self.count[0] if len(self.count) == 1 else np.asarray(each @ self.count)
 
     def least_of_run(self, each: FloatArray) -> FloatArray:
-        """Return the minimum over the parts of each run, from (..., parts) to (..., runs), or to (...) for one run.
+        """Return the minimum over the parts of each run, from `each` of shape (..., parts) to (..., runs).
 
-        A part is a number of equal steps of a run.
+        A part is a number of equal steps of a run. The result has the shape (...) if all parts are one run.
         """
         return self._runs(each).min(axis=-1) if self.separate else each.min(axis=-1)
 

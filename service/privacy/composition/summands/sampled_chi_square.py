@@ -153,7 +153,8 @@ class TruncatedSampledChiSquare(TruncatedTrapezoid):
     def log_least(self) -> FloatArray:
         """ln of lower bounds of |w(s - iq)/w(s)| on the strips over the cells, shape (strips, 1, nodes).
 
-        w is the likelihood ratio of a step.
+        w is the likelihood ratio of a step as a function of the node variable s, and q a height of at most the
+        half-width of the strip.
         """
         return np.array([[strip.log_least] for strip in self._strips])
 
@@ -161,7 +162,8 @@ class TruncatedSampledChiSquare(TruncatedTrapezoid):
     def least_everywhere(self) -> FloatArray:
         """Minimum of `log_least` over the nodes that are kept, shape (strips, 1): ln of a bound of |w(s - iq)/w(s)|.
 
-        w is the likelihood ratio of a step.
+        w is the likelihood ratio of a step as a function of the node variable s, and q a height of at most the
+        half-width of the strip.
         """
         return self.log_least[..., : self.grid.kept].min(axis=-1)
 
@@ -169,7 +171,8 @@ class TruncatedSampledChiSquare(TruncatedTrapezoid):
     def _log_largest(self) -> FloatArray:
         """ln of upper bounds of |w(s - iq)/w(s)| on the strips over the cells, shape (strips, 1, nodes).
 
-        w is the likelihood ratio of a step.
+        w is the likelihood ratio of a step as a function of the node variable s, and q a height of at most the
+        half-width of the strip.
         """
         return np.array([[strip.log_raise] for strip in self._strips])
 
@@ -177,8 +180,8 @@ class TruncatedSampledChiSquare(TruncatedTrapezoid):
     def _log_density_growth(self) -> FloatArray:
         """Exponents Q a^2 on the strips over the cells, shape (strips, 1, nodes).
 
-        On the path s - ia the density of T times dT/ds is at most e^{Q a^2} times its value on the real axis. T is the
-        chi-square statistic of a step.
+        s is the node variable, and a the half-width of the strip. On the path s - ia the density of T times dT/ds is at
+        most e^{Q a^2} times its value on the real axis. T is the chi-square statistic of a step.
         """
         return np.array([[strip.density_growth * strip.a**2] for strip in self._strips])
 
@@ -197,8 +200,8 @@ class TruncatedSampledChiSquare(TruncatedTrapezoid):
         """Properties of the first and last node that bound the sides of the strips, each of shape (strips, 1, 1, 2).
 
         They are the loss, ln of the weight, a bound of |d ln w/ds|, lower and upper bounds of ln |A|, and Q a. w is the
-        likelihood ratio, A its value on a strip over that on the real axis, a the half-width, and e^{Q q^2} bounds the
-        growth of the density at the height q.
+        likelihood ratio as a function of the node variable s, and A its value on a strip over that on the real axis. a
+        is the half-width, and e^{Q q^2} bounds the growth of the density at the height q.
         """
         grid, ends = self.grid, [0, self.grid.kept - 1]
         log_weight = grid.log_null_weight + 0.5 * self._step * grid.log_slope

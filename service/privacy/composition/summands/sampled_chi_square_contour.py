@@ -82,8 +82,8 @@ class SampledChiSquareOnContour(TrapezoidOnContour[TruncatedSampledChiSquare]):
     def values(self, step: float | FloatArray, nodes: int, last: IndexArray | None = None) -> ValuesOnContour:
         """Return K(theta + i k step) - K(theta) for k = 0..nodes with error bounds; see `TrapezoidOnContour.values`.
 
-        K is the log-moment function of all steps, and theta the tilt. If the contour is too high for the law's grid, a
-        grid with half the node distance serves.
+        K is the log-moment function of all steps, and theta the tilt. `last` is the largest k that is needed, or None
+        for all. If the contour is too high for the law's grid, a grid with half the node distance serves.
         """
         missed = np.fmin.reduce(self.strip_errors(np.array([[nodes]]) * step, self.half_widths))
         if self.law.over_run(missed - self._at_origin).max() > _NEGLIGIBLE and self.law.finer is not None:
@@ -134,7 +134,8 @@ class ChiSquareMajorants:
     """Majorants of |M(theta + it')/M(theta)| over t' >= t, for the transform M of one step.
 
     theta is the tilt of the contour Re z = theta. The majorants are the best of values at many heights, integrals on
-    the paths Im s = -eta, and the bound V/t. The module docstring of `sampled_chi_square_contour.py` proves all three.
+    the paths Im s = -eta, and the bound V/t with V the total variation of the integrand. s is the node variable, and t
+    a height. The module docstring of `sampled_chi_square_contour.py` proves all three.
     """
 
     eta = np.zeros((1, 1))
@@ -147,8 +148,9 @@ class ChiSquareMajorants:
     def _paths(self) -> list[tuple[FloatArray, FloatArray, float]]:
         """Terms of the integral on each path Im s = -eta: `(log_terms, turns, remainder)`.
 
-        `log_terms` are ln of the terms of the cells at height t = 0, and `turns` the least arg w of each cell, for the
-        likelihood ratio w. At the height t the integral is at most sum e^{log_terms - t turns} + remainder.
+        s is the node variable. `log_terms` are ln of the terms of the cells at height t = 0, and `turns` the least arg
+        w of each cell, for the likelihood ratio w. At the height t the integral is at most sum e^{log_terms - t turns}
+        + remainder.
         """
         contour, law, grid = self._contour, self._contour.law, self._contour.law.grid
         widest = min(grid.widest, 0.9 * math.pi / grid.law.spread, _LARGEST_ETA)

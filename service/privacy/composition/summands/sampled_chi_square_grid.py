@@ -58,7 +58,7 @@ class ChiSquareSteps(Summand):
 
     @cached_property
     def law(self) -> ChiSquareStep:
-        """Law of one step, with parameters that are rounded to doubles."""
+        """Law of one step in doubles: the test statistic and its likelihood ratio, with rounded parameters."""
         return ChiSquareStep.of(self)
 
     @property
@@ -98,7 +98,9 @@ class ChiSquareStep:
     """Law of one step in doubles: likelihood ratio w = 1 - p + p e^v with the exponent v = v_0 - B (T - E T).
 
     T is the noncentral chi-square statistic, and p is `rate`. The noncentrality is the nearest double to N *
-    susceptibility for the effective batch size N, and v_0 is that of this law.
+    susceptibility for the effective batch size N, and v_0 is that of this law. `degrees` is the number of degrees of
+    freedom of T, `steepness` is B, `middle` is the mean v_0 under H0, and `largest` is v at T = 0. With the record, T
+    is distributed like `shrink` times a noncentral chi-square variable.
     """
 
     degrees: int
@@ -203,7 +205,8 @@ class ChiSquareGrid(TrapezoidNodes):
     def build(law: ChiSquareStep, low: float, high: float, step: float) -> ChiSquareGrid:
         """Return nodes for s from about `high` down to about `low`, both included.
 
-        The statistic at a node is T = l ln(1 + e^s). `step` is the distance of the nodes, a multiple of 2^-20.
+        The statistic at a node is T = l ln(1 + e^s), with its standard deviation l. `step` is the distance of the
+        nodes, a multiple of 2^-20.
         """
         first = math.floor((law.center - high) / step)
         kept = math.ceil((law.center - low) / step) - first + 1
@@ -255,7 +258,7 @@ class ChiSquareGrid(TrapezoidNodes):
 
     @property
     def is_bent(self) -> bool:
-        """Whether T = l ln(1 + e^s) is far from linear at some node s, so that strips must be narrower.
+        """Whether T = l ln(1 + e^s) is far from linear at some node (s below `LINEAR`), so that strips are narrower.
 
         T is the statistic, and l its standard deviation.
         """

@@ -68,7 +68,7 @@ class ChiSquareStrip:
 def strip_at(grid: ChiSquareGrid, a: float) -> ChiSquareStrip:
     """Return bounds of the integrand of any tilt on the path s - ia and between this path and the real axis.
 
-    The grid has the nodes s of the statistic T = l ln(1 + e^s).
+    The grid has the nodes s of the statistic T = l ln(1 + e^s), with its standard deviation l, and a is a height.
     """
     s = grid.points
     return ChiSquareStrip(a, *_on_path(grid, s, a), *_over_cells(grid, s, a))

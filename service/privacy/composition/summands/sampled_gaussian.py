@@ -53,6 +53,7 @@ class SampledGaussianSteps(Summand):
     """Equal Gaussian steps, `count` of them, each on a Poisson sample of the records with 0 < sample_rate < 1.
 
     The exact rate is `sample_rate` + `rate_rest`, where the rest is at most half a unit in the last place.
+    `noise_multiplier` is the standard deviation of the noise over the sensitivity.
     """
 
     rank = 0
@@ -109,7 +110,10 @@ class SampledGaussianSteps(Summand):
 
     @override
     def joins(self, group: Sequence[Self]) -> bool:
-        """Return whether the noise multiplier is similar to that of `group`, so that all steps share one grid."""
+        """Return whether these steps share the nodes of the `group`, whose first steps have the smallest noise.
+
+        They do if their noise multiplier is at most 1.6 times that of the first steps, and the group has room.
+        """
         return self.noise_multiplier <= 1.6 * group[0].noise_multiplier and len(group) < _MOST_TOGETHER
 
     @classmethod
@@ -181,7 +185,7 @@ class TruncatedSampledGaussian(NormalTrapezoid):
         return TruncatedSampledGaussian(group, scale.deviation, digits)
 
     def _settle(self, layout: GaussianNodeLayout) -> None:
-        """Set the spacing of the nodes and the bounds of the truncated mass from the positions of the nodes.
+        """Set the spacing of the nodes and the bounds of the truncated mass of H0 and H1 from the `layout` of nodes.
 
         A normal tail is bounded by Phi(-x) <= e^{-x^2/2}/2.
         """
@@ -301,7 +305,7 @@ class TruncatedSampledGaussian(NormalTrapezoid):
     def strip_exponents(self) -> FloatArray:
         """Exponents q^2/2 - 2 pi q/h of the trapezoid error on strips |Im y| <= q, for the node distance h.
 
-        The shape is (strips, parts). A part is a number of equal steps of a run.
+        y is the outcome of a step. The shape is (strips, parts). A part is a number of equal steps of a run.
         """
         return 0.5 * self._strips**2 - 2 * math.pi * self._strips / self.step
 
@@ -347,8 +351,8 @@ class TruncatedSampledGaussian(NormalTrapezoid):
     def end_slopes(self) -> tuple[FloatArray, FloatArray]:
         """Bounds of |d ln w/dy| over the cells, and ln of lower bounds of |w(y + iq)/w(y)|; shape (parts, nodes) each.
 
-        w is the likelihood ratio of a step. The bounds hold on all strips and all paths of majorants. A part is a
-        number of equal steps of a run.
+        w is the likelihood ratio of a step at the outcome y, and q a height. The bounds hold on all strips and all
+        paths of majorants. A part is a number of equal steps of a run.
         """
         widest = np.maximum(self._strips[-1], np.minimum(LARGEST_ETA, 0.9 * math.pi * self.sigma))
         return self.near / self.sigma[:, None], self.log_least_modulus(widest)

@@ -127,7 +127,8 @@ class SampledLaplaceParts(TruncatedSummand):
     def refined_size(self, theta: float, height: float) -> int:
         """Return the number of array elements (parts times nodes) of the result of `refined`, without building it.
 
-        A part is a number of equal steps of a run.
+        A part is a number of equal steps of a run. The grid serves the contour Re z = theta (the tilt) up to the
+        imaginary part `height`.
         """
         panels, nodes = self._rule_for(theta, height, _NEGLIGIBLE)
         return len(self.count) * (panels * nodes + 2)
@@ -201,7 +202,7 @@ class SampledLaplaceParts(TruncatedSummand):
 
     @cached_property
     def mass_error(self) -> FloatArray:
-        """Bound of the relative error of every element of `mass`, shape (parts, 1).
+        """Bound of the relative error of each H0-mass of a node or atom in `mass`, shape (parts, 1).
 
         A part is a number of equal steps of a run.
         """
@@ -309,7 +310,7 @@ class PanelBounds:
         self._log_factor = np.log(64 / 15 * b / 4) - 0.5 * (left + scale) - np.log1p(-(self._ratio**-2))
 
     def log_error(self, tilts: FloatArray, heights: FloatArray, nodes: int) -> FloatArray:
-        """Return ln of the bound for M(s + it) with `nodes` nodes on each panel, shape (S, T, parts).
+        """Return ln of a bound of the quadrature error of M(s + it) for `nodes` nodes on a panel, shape (S, T, parts).
 
         M is the transform of one step. The tilts s have the shape (S,) and the heights t the shape (S, T). A part is a
         number of equal steps of a run. S is the number of tilts, and T that of heights.

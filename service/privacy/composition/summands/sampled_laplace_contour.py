@@ -172,8 +172,8 @@ class SampledLaplaceOnContour(SummandOnContour):
     def _room(self, atoms: FloatArray) -> FloatArray:
         """Return how much a bound of |M(theta + it)/M(theta)| may exceed the atoms' mass A, shape (parts,).
 
-        The bound of all steps together is then small enough to end a contour. A part is a number of equal steps of a
-        run. M is the transform of one step, and theta the tilt.
+        The bound of all steps together is then negligible, so that a contour may end, unless the atoms alone make it
+        larger. A part is a number of equal steps of a run. M is the transform of one step, and theta the tilt.
         """
         smooth = np.maximum(1 - atoms, 1e-300)
         return np.maximum(math.exp(-_ENOUGH / float(self.parts.count.sum())) - atoms, 0.1 * smooth)
@@ -230,9 +230,10 @@ class SampledLaplaceOnContour(SummandOnContour):
     def log_majorants(self, heights: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return upper bounds of ln |M(theta + it')/M(theta)| over all t' >= t, at each height t; and zeros.
 
-        The bound is that of the product of the transforms M of all steps. Both arrays have the shape of `heights`. Let
-        L and L' be independent copies of the loss of a step under the tilted law. Then 1 - |M(theta + it)/M(theta)|^2 =
-        E(1 - cos t(L - L')). This is >= 4 t^2 Var L/pi^2 while t times the range of L is at most pi.
+        The bound is that of the product of the transforms M of all steps. The zeros are the trivial bounds for one
+        step. Both arrays have the shape of `heights`. Let L and L' be independent copies of the loss of a step under
+        the tilted law. Then 1 - |M(theta + it)/M(theta)|^2 = E(1 - cos t(L - L')). This is >= 4 t^2 Var L/pi^2 while t
+        times the range of L is at most pi.
         """
         variance = (self._weights * self._centred**2).sum(axis=-1) * (1 - 1e-9)
         total = np.zeros_like(heights)

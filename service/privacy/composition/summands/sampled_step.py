@@ -15,7 +15,7 @@ class SampledStep:
     """Equal Poisson-sampled Gaussian steps: their number, their noise and their sampling rate.
 
     The noise multiplier is `sigma`, and the rate is p = `rate` + `rest` < 1, where `rest` is at most half a unit in the
-    last place. All parameters are exact.
+    last place. All parameters are exact, and `count` is the number of steps.
 
     The outcome of a step is v ~ N(`mean`, 1/sigma^2), of density g. H1 (with the record) has the density g a and H0 the
     density g b, where a(v) = 1 - p + p e^{v + offset} and b = 1. With `mirrored`, b(v) = a(-v), as when one record

@@ -64,7 +64,8 @@ class TrapezoidNodes:
     At x, H0 has the density phi b and H1 the density phi a, with the normal density phi. The loss is L = ln a - ln b. b
     is 1, or a(-x) for a mirrored law. h is the distance of nodes. Nodes outside [start, stop) have no weight: the law
     is truncated half a cell outside of that range. The nodes of a mirrored law are symmetric about 0. A part is a
-    number of equal steps of a run.
+    number of equal steps of a run. `relative_error` bounds the relative errors of the weights, and `loss_error` the
+    errors of L in nats.
     """
 
     x: FloatArray
@@ -237,7 +238,8 @@ class TruncatedTrapezoid(PartArrays):
     def least_everywhere(self) -> FloatArray:
         """ln of a lower bound of |A| = |a(x + iq)/a(x)| on each strip at all nodes, shape (strips, parts).
 
-        phi a is the density of H1 with the normal density phi. A part is a number of equal steps of a run.
+        phi a is the density of H1 at the outcome x with the normal density phi, and q the half-width of the strip. A
+        part is a number of equal steps of a run.
         """
 
     @cached_property
@@ -245,7 +247,8 @@ class TruncatedTrapezoid(PartArrays):
     def log_least(self) -> FloatArray:
         """ln of lower bounds of |A| = |a(x + iq)/a(x)| on the strips over the cells, shape (strips, parts, nodes).
 
-        phi a is the density of H1 with the normal density phi. A part is a number of equal steps of a run.
+        phi a is the density of H1 at the outcome x with the normal density phi, and q the half-width of the strip. A
+        part is a number of equal steps of a run.
         """
 
     @abstractmethod
@@ -266,7 +269,7 @@ class TruncatedTrapezoid(PartArrays):
         return self.grid.lowered(tilt, self.log_least[strip])
 
     def coarse_log_strip_bound(self, tilts: FloatArray) -> FloatArray:
-        """Return the maximum over the nodes of the bound `log_strip_bound`, or more; shape (strips, S, parts).
+        """Return an upper bound of `log_strip_bound` over all nodes, faster than their maximum; (strips, S, parts).
 
         A part is a number of equal steps of a run. S is the number of tilts.
         """
@@ -276,10 +279,11 @@ class TruncatedTrapezoid(PartArrays):
         return low * self.least_everywhere[:, None]
 
     def sides(self, tilts: FloatArray, shift: FloatArray) -> FloatArray | None:  # noqa: ARG002 - mostly the same
-        """Return bounds of the integrals on the vertical sides of each strip, scaled by e^{-shift}.
+        """Return bounds of the integrals of |phi a^s b^{1-s}| on the vertical sides of each strip, times e^{-shift}.
 
-        The shape is (strips, S, parts). The result is None for laws whose `end_error` includes the sides. A part is a
-        number of equal steps of a run. S is the number of tilts.
+        The shape is (strips, S, parts), phi a and phi b are the densities of H1 and H0, and s the tilt. The result is
+        None for laws whose `end_error` includes the sides. A part is a number of equal steps of a run. S is the number
+        of tilts.
         """
         return None
 
@@ -391,10 +395,10 @@ class TruncatedTrapezoid(PartArrays):
 
     @cached_property
     def identity_error(self) -> FloatArray:
-        """Error per step of the sums at tilts 0 and 1 behind E0(e^L - 1) = 0 for the loss L, shape (parts,).
+        """Bound of the error of E0(e^L - 1) = 0 in one step's sums over the nodes, for the loss L, shape (parts,).
 
-        It has parts from the trapezoid rule, from the truncation, and from the sides of the strips. A part is a number
-        of equal steps of a run.
+        The sums are those at the tilts 0 and 1. The bound has terms for the trapezoid rule, the truncation, and the
+        sides of the strips. A part is a number of equal steps of a run.
         """
         tilts, none = np.array([[0.0], [1.0]]), np.zeros((2, len(self.count)))
         truncated = np.exp(np.logaddexp(self.log_truncated_null, self.log_truncated_alternative))
@@ -467,8 +471,8 @@ class NormalTrapezoid(TruncatedTrapezoid):
     def end_slopes(self) -> tuple[FloatArray, FloatArray]:
         """Bounds of |d ln a/dx| over the cells, and ln of lower bounds of |a(x + iq)/a(x)| on all strips.
 
-        All arrays have the shape (parts, nodes). phi a is the density of H1 with the normal density phi. A part is a
-        number of equal steps of a run.
+        All arrays have the shape (parts, nodes). phi a is the density of H1 at the outcome x with the normal density
+        phi, and q a height. A part is a number of equal steps of a run.
         """
 
     def beyond(self, tilts: FloatArray, shift: FloatArray) -> FloatArray | float:  # noqa: ARG002 - mostly none
@@ -540,10 +544,10 @@ def highest_turn(
     *,
     separate: bool = False,
 ) -> FloatArray:
-    """Return about how much (nats) e^{t arg a} grows on a strip at the greatest height t of a contour.
+    """Return about how much (nats) e^{t arg a} grows off the real axis of outcomes at the greatest height t.
 
-    a is the density of H1 over that of H0, continued off the real axis. The spacing of nodes depends on the result, and
-    no bound does.
+    a is the density of H1 over that of H0, continued to complex outcomes in a strip around the real axis. A contour of
+    the transform is the line theta + it, for heights t. The spacing of nodes depends on the result, and no bound does.
 
     Parameters
     ----------
@@ -552,12 +556,13 @@ def highest_turn(
     total : float or array
         Number of steps of the run.
     sampled : float or array
-        Approximate number of steps that use the record. Where it is small, the transform does not fall with the height
-        while no jump disturbs it.
+        Approximate number of steps that use the record. Where it is below 5, the transform falls slowly with the
+        height, because the record is often not used at all.
     falls : float or array
         ln of the height at which the transform of few steps becomes negligible.
     separate : bool
-        Whether long contours are evaluated for runs that seldom use the record.
+        Whether the arrays hold several runs that are evaluated together. If so, runs that seldom use the record have
+        long contours instead of deformed ones.
     """
     rare = np.asarray(sampled) < FEW_SAMPLED
     many = np.minimum(np.where(rare, 1.35, 0.9) * highest, np.where(rare, 180.0, 120.0))
@@ -573,7 +578,8 @@ def highest_turn(
 def smooth_spacing(need: FloatArray | float, total: FloatArray | float) -> FloatArray:
     """Return the node distance, in standard deviations, that resolves a normal density to e^-need.
 
-    `total` is the number of steps N. For few steps, each turns by up to 9/sqrt(N) radians per deviation on a contour,
-    and is tilted by as many deviations. The result has the shape of `need` and `total`.
+    `total` is the number of steps N. On a contour, the integrand of one of N steps turns by up to 9/sqrt(N) radians for
+    each standard deviation of the outcome, and its peak moves by up to as many deviations. Few steps therefore need a
+    finer spacing. The result has the shape of `need` and `total`.
     """
     return 2 * math.pi / (np.sqrt(2 * need) / 0.9 + 12.0 / np.sqrt(total))

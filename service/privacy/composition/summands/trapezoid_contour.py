@@ -48,10 +48,10 @@ class StripField:
     """Bounds of the integrand |a^z b^{1-z}| on strips |Im x| <= q, relative to its value on the real axis.
 
     phi a and phi b are the densities of H1 and H0, and z = theta + it is on the contour. At x + iq the relative value
-    is |A|^theta |B|^{1-theta} e^{-tD}. Here A(x, q) = a(x + iq)/a(x), B likewise, and D = arg A - arg B; its size is
-    the value without e^{-tD}. Arrays have the shape (E, parts, nodes) for E half-widths q. All attributes but
-    `density_growth` leave out the factor |phi(x + iq)|/phi(x). `size_slope` includes the slope of phi on the real axis.
-    A part is a number of equal steps of a run.
+    is |A|^theta |B|^{1-theta} e^{-tD}. Here A(x, q) = a(x + iq)/a(x), B likewise, and D = arg A - arg B. The *size* of
+    the integrand is the relative value without e^{-tD}. Arrays have the shape (E, parts, nodes) for E half-widths q.
+    All attributes but `density_growth` leave out the factor |phi(x + iq)|/phi(x). `size_slope` includes the slope of
+    phi on the real axis. A part is a number of equal steps of a run.
     """
 
     log_size: FloatArray
@@ -150,7 +150,7 @@ class TrapezoidOnContour(SummandOnContour, Generic[LawT]):
     @property
     @abstractmethod
     def half_widths(self) -> FloatArray:
-        """Half-widths q of three strips |Im x| <= q that bound trapezoid errors, shape (3, parts).
+        """Half-widths q of three strips |Im x| <= q of the outcome x that bound trapezoid errors, shape (3, parts).
 
         A part is a number of equal steps of a run.
         """
@@ -288,7 +288,8 @@ class TrapezoidOnContour(SummandOnContour, Generic[LawT]):
     def slope(self) -> FloatArray:
         """Bound of |d ln(phi a^theta b^{1-theta})/dx| over the cells, shape (parts, nodes).
 
-        phi a and phi b are the densities of H1 and H0 at x. A part is a number of equal steps of a run.
+        phi a and phi b are the densities of H1 and H0 at the outcome x, and theta is the tilt. A part is a number of
+        equal steps of a run.
         """
         left, right = self._slopes
         return np.maximum(left, right)
@@ -297,8 +298,8 @@ class TrapezoidOnContour(SummandOnContour, Generic[LawT]):
     def outward(self) -> FloatArray:
         """Upper bound of the slope of ln(phi a^theta b^{1-theta}) over the cells, away from the middle node.
 
-        The shape is (parts, nodes). phi a and phi b are the densities of H1 and H0 at x. A part is a number of equal
-        steps of a run.
+        The shape is (parts, nodes). phi a and phi b are the densities of H1 and H0 at the outcome x, and theta is the
+        tilt. A part is a number of equal steps of a run.
         """
         left, right = self._slopes
         is_left: BoolArray = np.less(np.arange(left.shape[-1], dtype=np.float64), self.middle)
@@ -374,7 +375,7 @@ class TrapezoidOnContour(SummandOnContour, Generic[LawT]):
 
 @dataclass(frozen=True, slots=True)
 class MeanLoss:
-    """Mean E_theta(L) of the loss L of a step under the law tilted by e^{theta L}, in nats; shape (parts,).
+    """Mean `value` = E_theta(L) of the loss L of a step under the law tilted by e^{theta L}, in nats; shape (parts,).
 
     It comes from the more accurate of second-order and plain summands. `null_weight` is the weight of H0 at a node. A
     part is a number of equal steps of a run.
@@ -392,11 +393,11 @@ class MeanLoss:
     def of(grid: TrapezoidNodes, tilt: float | FloatArray, weights: FloatArray, total: FloatArray) -> MeanLoss:
         """Return the mean of the loss L under the tilted `weights` (parts, nodes), whose sum is 1.
 
-        `total` is M(theta) = E0 e^{theta L}, shape (parts,), or less beyond the range of doubles. The mean enters the
-        differences d = E_theta(e^{itL} - 1 - itL) + it E_theta(L) on a contour. An error of L changes a summand of d by
-        at most itself times |theta| |e^{itL} - 1| + t |e^{itL} - 1| + t |1 - e^{(1-theta)L}|. If the mean is summed
-        plainly, t replaces the last term. The terms without a factor e^{itL} - 1 are counted here. A part is a number
-        of equal steps of a run.
+        `grid` has the nodes. `total` is M(theta) = E0 e^{theta L}, shape (parts,), or less beyond the range of doubles.
+        The mean enters the differences d = E_theta(e^{itL} - 1 - itL) + it E_theta(L) on a contour. An error of L
+        changes a summand of d by at most itself times |theta| |e^{itL} - 1| + t |e^{itL} - 1| + t |1 - e^{(1-theta)L}|.
+        If the mean is summed plainly, t replaces the last term. The terms without a factor e^{itL} - 1 are counted
+        here. A part is a number of equal steps of a run.
         """
         terms, size = node_sums.mean_excess(grid.loss, grid.weight_difference, weights, tilt, total)
         moved = node_sums.untilting(grid.loss, grid.alternative_weight, tilt, weights, total)
@@ -443,14 +444,18 @@ def side_terms(
 ) -> FloatArray:
     """Return a bound of the integral on a vertical side half a cell from each node, in units of M(theta).
 
-    The side belongs to the rectangle |Im x| <= q around nodes of distance h, and M(theta) is the sum of all terms. The
-    result adds `more` terms of the node, and has the shape of `log_ends`. theta is the tilt.
+    The integrand is the density of H0 times e^{zL} at a complex outcome x, for the loss L of a step and z = theta + it.
+    Its trapezoid sum at z = theta, the tilt, is M(theta). The side belongs to the rectangle |Im x| <= q around nodes of
+    distance h. `log_ends` are ln of bounds of h |integrand|/M(theta) at the foot of the side. The result adds `more`
+    terms of the node, and has the shape of `log_ends`.
 
-    The `rate` is g = t |dD/dq| + Q q, with t, D and Q of `StripField`. On the side |integrand| <= e^{log_ends}/h e^{s
-    g}, against e^{-2 pi s/h} for 0 <= s <= q. Let g be below 3/4 of 2 pi/h. Then the two halves of a side add up to (4
-    + ln 2)/(2 pi) < 0.75 terms. The side at t = 0 adds ln 2/pi < 0.25 of them, or 0.5 with e^{Q s^2}: 1.3 in all. For
-    larger g, the growing half has an exponent that is convex in s. It is below q/h times the larger of its values at s
-    = 0 and s = q. A bound of e^700 is useless and stands for any larger one.
+    The `rate` is g = t |dD/dq| + Q q. D is the difference of the angles by which the densities of H1 and H0 turn
+    between the real axis and the height q. The factor e^{Q q^2} bounds the growth of the normal density (`StripField`).
+    On the side |integrand| <= e^{log_ends}/h e^{s g}, against e^{-2 pi s/h} for 0 <= s <= q. Let g be below 3/4 of 2
+    pi/h. Then the two halves of a side add up to (4 + ln 2)/(2 pi) < 0.75 terms. The side at t = 0 adds ln 2/pi < 0.25
+    of them, or 0.5 with e^{Q s^2}: 1.3 in all. For larger g, the growing half has an exponent that is convex in s. It
+    is below q/h times the larger of its values at s = 0 and s = q. A bound of e^700 is useless and stands for any
+    larger one.
     """
     terms = (1.3 + more) * np.exp(log_ends)
     fast: BoolArray = np.greater(rate, 1.5 * math.pi / h)

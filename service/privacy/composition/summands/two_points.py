@@ -158,14 +158,14 @@ class TwoPointOnContour(SummandOnContour):
         return np.zeros_like(heights), np.zeros_like(heights)
 
     def values(self, step: float, nodes: int) -> ValuesOnContour:
-        """Return K(theta + i t_k) - K(theta) = sum N ln(cos x + i tau sin x) at t_k = k step, and bounds of the errors.
+        """Return K(theta + i t_k) - K(theta) = sum N ln(cos x + i tau sin x) at t_k = k `step`, with error bounds.
 
-        The sum is over parts of N steps with losses +-eps, x = t_k eps and tau = tanh(eps (theta - 1/2)). |cos x + i
-        tau sin x|^2 = 1 - (1 - tau^2) sin^2 x. All errors of one factor together are below a few units of rounding u
-        times |x|. For small x this holds because the errors are relative to |ln(cos x + i tau sin x)| <= |x|. The
-        errors of tau and 1 - tau^2 are 4 |eps (theta - 1/2)| u and a few functions; (1 - tau^2) |eps (theta - 1/2)| <
-        1/2 bounds their effect. A part is a number of equal steps of a run. K is the log-moment function of the run,
-        and theta the tilt.
+        k is 0..`nodes`. The sum is over parts of N steps with losses +-eps, x = t_k eps and tau = tanh(eps (theta -
+        1/2)). |cos x + i tau sin x|^2 = 1 - (1 - tau^2) sin^2 x. All errors of one factor together are below a few
+        units of rounding u times |x|. For small x this holds because the errors are relative to |ln(cos x + i tau sin
+        x)| <= |x|. The errors of tau and 1 - tau^2 are 4 |eps (theta - 1/2)| u and a few functions; (1 - tau^2) |eps
+        (theta - 1/2)| < 1/2 bounds their effect. A part is a number of equal steps of a run. K is the log-moment
+        function of the run, and theta the tilt.
         """
         x = self._epsilon * (np.arange(nodes + 1, dtype=np.float64) * step)
         sine, cosine = np.sin(x), np.cos(x)

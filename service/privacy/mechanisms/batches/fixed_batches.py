@@ -44,7 +44,7 @@ TOO_MANY: Final = (
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FixedBatches(DescribedStep):
-    """Noisy sum over a uniform batch with a share `sample_rate` of all records of the larger data set.
+    """Noisy sum over a batch, drawn uniformly among all batches with a share `sample_rate` of all records.
 
     Attributes
     ----------

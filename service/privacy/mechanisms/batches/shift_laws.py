@@ -38,14 +38,14 @@ class ShiftLaw(ABC):
 
     @abstractmethod
     def odds(self, place: int) -> Fraction:
-        """Return the weight of the position after `place`, divided by the weight of `place`.
+        """Return the weight of the position after `place`, divided by the weight of the position `place`.
 
         A position is a number of hits (sampled records of the group), or an index into a list of shifts.
         """
 
     @abstractmethod
     def unshifted(self, shifts: Shifts) -> tuple[Fraction, int]:
-        """Return (x, n) where x^n is the probability that the shift is 0.
+        """Return (x, n) where x^n is exactly the probability that the shift is 0.
 
         `shifts` are the shifts that have a weight in the mixture.
         """
@@ -120,7 +120,10 @@ class BinomialHits(HitsLaw):
 @final
 @dataclass(frozen=True, slots=True)
 class HypergeometricHits(HitsLaw):
-    """Law of `marked` records in a batch of `drawn` out of `among` records; the batch may hold none of them."""
+    """Law of the number of `marked` records in a batch of `drawn` out of `among` records; the batch may hold none.
+
+    Each hit shifts the sum by `apart`.
+    """
 
     drawn: int
     marked: int

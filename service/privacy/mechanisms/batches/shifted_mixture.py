@@ -131,7 +131,7 @@ class ShiftedMixtureStep(ResolvedStep):
 
     @override
     def rounded(self, side: int) -> AbstractStep:
-        """Return the step without negligible components; their weight moves to the smallest or largest shift.
+        """Return the step without components of tiny weight; their weight moves to the smallest or the largest shift.
 
         More noise (side -1), and weight at smaller shifts, reveal less.
         """
@@ -202,7 +202,8 @@ def mixture_step(
 def hits_step(noise_multiplier: Fraction, law: HitsLaw) -> AbstractStep:
     """Return the mixture step whose shift is a random number of hits, with the probabilities `law`.
 
-    The noise has `noise_multiplier` standard deviations of one hit's shift.
+    A hit is a sampled record of the group. `noise_multiplier` is the standard deviation of the noise over the shift of
+    one hit.
     """
     counts, whole = law.counts()
     known = [(hits * law.apart, count) for hits, count in enumerate(counts) if count]

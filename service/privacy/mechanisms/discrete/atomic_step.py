@@ -28,6 +28,8 @@ MOST_ON_CONTOUR = 1 << 15
 """Largest number of atoms of a step on contours."""
 MOST_OFF_LATTICE = 8
 """Largest number of atoms that engines move to the nodes of a lattice. More of them are better left between nodes."""
+WORK_OF_A_PAIR = 0.1
+"""Microseconds of a convolution for each pair of equal steps."""
 LARGEST_LOSS = 300.0
 """Largest loss (nats) of a step on contours. Steps with larger losses reveal nearly everything."""
 
@@ -44,7 +46,13 @@ class AtomicStep(ResolvedStep):
     @property
     @abstractmethod
     def theorem(self) -> str:
-        """Source of the pair, as in answers."""
+        """Source of the step's pair of laws, as answers name it."""
+
+    @property
+    @final
+    @override
+    def has_listed_losses(self) -> bool:
+        return True
 
     @override
     def curves(self) -> TradeOffPair:
@@ -152,6 +160,11 @@ class CopiesStep(AtomicStep):
     step: AbstractStep
     count: int
 
+    @property
+    @override
+    def law_work(self) -> float:
+        return self.step.law_work + WORK_OF_A_PAIR * self.count**2
+
     @override
     def atomic_law(self) -> AtomicLaw:
         from service.privacy.trade_off.atom_sums import total_law
@@ -180,6 +193,11 @@ class SometimesReported(AtomicStep):
     type: ClassVar[str] = "poisson_sampled"
     step: AbstractStep
     rate: float
+
+    @property
+    @override
+    def law_work(self) -> float:
+        return self.step.law_work
 
     @override
     def atomic_law(self) -> AtomicLaw:

@@ -22,6 +22,8 @@ from service.privacy.trade_off.atomic_law import AtomicLaw
 
 DEEPEST = 690.0
 """Nats: noise whose probability relative to that of 0 is below e^-DEEPEST is left out."""
+WORK_OF_A_VALUE = 0.05
+"""Microseconds for each value of the noise."""
 SEVERAL_COORDINATES = (
     "bracket: one coordinate that changes by the whole sensitivity attains the lower bound. The upper bound is that of "
     "all mechanisms with the same zero-concentrated guarantee (Canonne, Kamath, Steinke 2020, Theorem 4)."
@@ -90,6 +92,11 @@ class DiscreteGaussianStep(AtomicStep):
     type: ClassVar[str] = "discrete_gaussian"
     sigma: float
     shift: int
+
+    @property
+    @override
+    def law_work(self) -> float:
+        return WORK_OF_A_VALUE * (2 * math.sqrt(2 * DEEPEST) * self.sigma + self.shift)
 
     @override
     def atomic_law(self) -> AtomicLaw:

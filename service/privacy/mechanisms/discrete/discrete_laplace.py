@@ -17,6 +17,8 @@ from service.privacy.mechanisms.neighbours import Neighbours
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 from service.privacy.trade_off.atomic_law import AtomicLaw
 
+WORK_OF_A_VALUE = 0.05
+"""Microseconds for each value of the noise between both ends."""
 FAINT = -720.0
 """ln of masses under both hypotheses below which an outcome is left out."""
 
@@ -71,6 +73,11 @@ class DiscreteLaplaceStep(AtomicStep):
     type: ClassVar[str] = "discrete_laplace"
     scale: float
     shift: int
+
+    @property
+    @override
+    def law_work(self) -> float:
+        return WORK_OF_A_VALUE * self.shift
 
     @override
     def atomic_law(self) -> AtomicLaw:

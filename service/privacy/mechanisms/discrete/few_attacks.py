@@ -14,7 +14,6 @@ from typing_extensions import override
 from service.privacy.mechanisms.abstract import Attained, ResolvedStep, Steps
 from service.privacy.mechanisms.discrete.atomic_step import AtomicStep
 from service.privacy.mechanisms.discrete.selection import PathStep
-from service.privacy.mechanisms.pure_dp import PureDp
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR
 from service.privacy.trade_off.atomic_law import AtomicLaw
@@ -47,6 +46,8 @@ SHARES: Final = (2.0, 0.0, 16.0)
 """Orders of divergences by which attacks are chosen, minus 1 and times the shift eta."""
 LEAST_SHIFT: Final = 1e-3
 """Smallest eta to which orders adapt, nats."""
+WORK_OF_ATTACKS: Final = 30_000.0
+"""Microseconds of all attacks on one choice."""
 MOST_FEW: Final = 30
 """Largest number of steps in which tests with rare outcomes are tried."""
 
@@ -61,7 +62,7 @@ class Attacks(ABC):
 
     @abstractmethod
     def tests(self) -> Tests:
-        """Return bounds of all tests that the attacker may choose from."""
+        """Return bounds of the false positive rate and the power of all tests that the attacker may choose from."""
 
     @final
     def corners(self) -> Corners:
@@ -69,7 +70,7 @@ class Attacks(ABC):
         return _corners(self)
 
 
-@lru_cache(maxsize=32)
+@lru_cache(maxsize=256)
 def _corners(attacks: Attacks) -> Corners:
     known = attacks.tests()
     useful = (known.power > known.rate) & (known.rate > 0)
@@ -96,6 +97,11 @@ class FewTestsStep(ResolvedStep):
 
     type: ClassVar[str] = "report_noisy_max"
     attacks: Attacks
+
+    @property
+    @override
+    def law_work(self) -> float:
+        return WORK_OF_ATTACKS
 
     @override
     def curves(self) -> TradeOffPair:
@@ -126,6 +132,11 @@ class EnclosedPathStep(PathStep):
 
     @property
     @override
+    def law_work(self) -> float:
+        return WORK_OF_ATTACKS
+
+    @property
+    @override
     def theorem(self) -> str:
         return self.source
 
@@ -142,8 +153,6 @@ class EnclosedPathStep(PathStep):
         return Attained(first[0][0], self.bracket, alone=alone, choices=self._choices, includes_choices=True)
 
     def _choices(self, count: int) -> tuple[Steps, ...]:
-        if len(self.attacks.corners().rate) <= 2:  # no attack beats a guess
-            return (((PureDp(epsilon=0.0), count),),)
         # Steers only: every order gives an attained test. Few steps reward rare outcomes that tell much.
         shares = SHARES[:1] if count == 1 else SHARES if count <= MOST_FEW else SHARES[:2]
         orders = [1 + share / max(float(self.eta), LEAST_SHIFT) for share in shares]
@@ -168,23 +177,35 @@ class FixedTestStep(AtomicStep):
     attacks: Attacks
     order: float
 
+    @property
+    @override
+    def law_work(self) -> float:
+        return WORK_OF_ATTACKS
+
     @override
     def atomic_law(self) -> AtomicLaw:
-        corners = self.attacks.corners()
-        inner = slice(1, -1)
-        absent, present = (
-            np.stack([_logs(first[inner], second[inner]), _logs(second[inner], first[inner])])
-            for first, second in ((corners.rate, corners.rest), (corners.power, corners.error))
-        )
-        losses = present - absent
-        best = int(np.argmax(_divergence(absent, losses, self.order)))
-        absent, present, losses = absent[:, best], present[:, best], losses[:, best]
-        return AtomicLaw(losses, losses[:-1] - losses[1:], absent, present, 4 * FUNCTION_ERROR, 4 * FUNCTION_ERROR)
+        return _law_of(self)
 
     @property
     @override
     def theorem(self) -> str:
         return "one fixed attack"
+
+
+@lru_cache(maxsize=256)  # plans and engines of a run ask for it several times
+def _law_of(step: FixedTestStep) -> AtomicLaw:
+    corners = step.attacks.corners()
+    if len(corners.rate) <= 2:  # no attack beats a guess
+        return AtomicLaw(np.zeros(1), np.zeros(0), np.zeros(1), np.zeros(1), 0.0, 0.0, is_symmetric=True)
+    inner = slice(1, -1)
+    absent, present = (
+        np.stack([_logs(first[inner], second[inner]), _logs(second[inner], first[inner])])
+        for first, second in ((corners.rate, corners.rest), (corners.power, corners.error))
+    )
+    losses = present - absent
+    best = int(np.argmax(_divergence(absent, losses, step.order)))
+    absent, present, losses = absent[:, best], present[:, best], losses[:, best]
+    return AtomicLaw(losses, losses[:-1] - losses[1:], absent, present, 4 * FUNCTION_ERROR, 4 * FUNCTION_ERROR)
 
 
 def _logs(number: FloatArray, rest: FloatArray) -> FloatArray:

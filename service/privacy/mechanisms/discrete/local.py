@@ -45,7 +45,7 @@ class LocalStep(DescribedStep):
 
     @abstractmethod
     def report(self) -> AbstractStep:
-        """Return the resolved step of one report."""
+        """Return the step of one report, with the pair of laws of two different values of the record."""
 
     @final
     @override
@@ -59,7 +59,7 @@ class LocalStep(DescribedStep):
         step = self.report()
         if neighbours.records == 1 or (isinstance(step, PureDp) and step.epsilon == 0):
             return step
-        if neighbours.records > MOST_REPORTS or step.atomic_law() is None:
+        if neighbours.records > MOST_REPORTS or not step.has_listed_losses:
             reason = f"reports of more than {MOST_REPORTS} records of one person are not supported."
             raise neighbours.refused(self.type, reason, (f"up to {MOST_REPORTS} records",))
         return CopiesStep(step=step, count=neighbours.records)
@@ -76,7 +76,7 @@ class LocalStep(DescribedStep):
         probability 1 - q, and that of the report otherwise. A missing report is visible, so this law is attained.
         """
         step = self.under(Neighbours(neighbours.relation))
-        if step.atomic_law() is None or neighbours.records > MOST_REPORTS:
+        if neighbours.records > MOST_REPORTS or not step.has_listed_losses:
             return None
         sampled = SometimesReported(step=step, rate=float(rate))
         return sampled if neighbours.records == 1 else CopiesStep(step=sampled, count=neighbours.records)

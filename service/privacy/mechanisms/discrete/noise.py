@@ -32,8 +32,8 @@ SAMPLED = "Zhu, Dong, Wang 2022, Theorem 11 (dominating pairs of Poisson samplin
 def shift_of(sensitivity: int, kind: str, neighbours: Neighbours) -> int:
     """Return the largest shift of the noise between data sets that differ in several records.
 
-    The stated sensitivity holds for one record, under any relation. Raises UnsupportedCombination for shifts that are
-    too large. `kind` is the type of the mechanism.
+    The stated sensitivity holds for one record, under any relation. Raises UnsupportedCombination for shifts above the
+    largest sensitivity of a request. `kind` is the type of the mechanism.
     """
     shift = sensitivity * neighbours.records
     if shift not in WHOLE_SENSITIVITY:
@@ -64,6 +64,11 @@ class SampledNoise(AtomicStep):
     step: AbstractStep
     rate: float
 
+    @property
+    @override
+    def law_work(self) -> float:
+        return self.step.law_work
+
     @override
     def atomic_law(self) -> AtomicLaw:
         return sampled_law(listed_law(self.step), self.rate)
@@ -83,4 +88,4 @@ def sampled_noise(step: AbstractStep, rate: float, neighbours: Neighbours) -> Ab
     if neighbours.records > 1 or neighbours.relation == REPLACE:
         return None
     alone = step.under(neighbours)
-    return None if alone.atomic_law() is None else SampledNoise(step=alone, rate=float(rate))
+    return SampledNoise(step=alone, rate=float(rate)) if alone.has_listed_losses else None

@@ -81,10 +81,10 @@ class NoisyMaxAttacks(Attacks):
 
 
 def chances(raised: int, others: int, gaps: FloatArray) -> tuple[Ends, Ends]:
-    """Return lower and upper bounds of the chance G(g), then of 1 - G(g); arrays of the shape of `gaps`.
+    """Return bounds (lower, upper) of the chance G(g), then of 1 - G(g), each array of the shape of `gaps`.
 
-    `gaps` are the gaps g of scores, at most 115 in absolute value. One of `raised` candidates wins against `others`
-    other candidates.
+    `gaps` are the gaps g of scores, at most 115 in absolute value. G(g) is the probability that one of `raised`
+    candidates wins against `others` other candidates, whose scores are lower by g before the noise.
     """
     behind = gaps <= 0
     ends = np.empty((2, 2, len(gaps)))
@@ -99,7 +99,8 @@ def chances(raised: int, others: int, gaps: FloatArray) -> tuple[Ends, Ends]:
 def _behind(raised: int, others: int, h: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return G(-h) for h >= 0, and a bound of its error; arrays of the shape of `h`.
 
-    `raised` and `others` are the numbers k and m of candidates.
+    `raised` and `others` are the numbers k and m of candidates. G(g) is the probability that one of k candidates, ahead
+    of m others by g, has the largest noisy score.
     """
     k, m = raised, others
     low = k / (k + m) * 0.5 ** (k + m) * np.exp(-m * h)

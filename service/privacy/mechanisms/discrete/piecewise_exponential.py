@@ -63,13 +63,13 @@ class PiecewiseExponential:
 
 
 def laplace_distribution(scale: float, center: float) -> PiecewiseExponential:
-    """Return the distribution function of Laplace noise of a scale around a center."""
+    """Return x -> P(X <= x) for Laplace noise X with this scale around a center, as piecewise exponentials."""
     tail = math.exp(-center / scale) / 2, math.exp(center / scale) / 2
     return PiecewiseExponential((center,), ({1 / scale: tail[0]}, {0.0: 1.0, -1 / scale: -tail[1]}))
 
 
 def laplace_density(scale: float, center: float) -> PiecewiseExponential:
-    """Return the density of Laplace noise of a scale around a center."""
+    """Return the density of Laplace noise with this scale around a center, as piecewise exponentials."""
     tail = math.exp(-center / scale) / (2 * scale), math.exp(center / scale) / (2 * scale)
     return PiecewiseExponential((center,), ({1 / scale: tail[0]}, {-1 / scale: tail[1]}))
 

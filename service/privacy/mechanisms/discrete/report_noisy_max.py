@@ -48,7 +48,7 @@ def largest_shift(change: Fraction, scale: Fraction, *, monotone: bool, neighbou
     Raises
     ------
     UnsupportedCombination
-        For monotone scores and replaced records, and for shifts that reveal everything.
+        For monotone scores and replaced records, and for shifts above the largest epsilon of a request.
     """
     if monotone and neighbours.relation == REPLACE:
         reason = (

@@ -83,7 +83,7 @@ class PathStep(ResolvedStep):
 
     @property
     def shift(self) -> Enclosure:
-        """Enclosure of eta between two doubles."""
+        """Enclosure between two doubles of the shift `eta`, in units of the scale of the noise."""
         return Enclosure(rounded(self.eta, -1), rounded(self.eta, 1), Evidence.EXACT)
 
     @final
@@ -155,8 +155,8 @@ def gap_choices(eta: Fraction, count: int) -> tuple[Steps, ...]:
 
     The gap grows by `eta`, in units of the scale of the noise.
     """
-    shift = rounded(eta, -1)
-    if not 1e-9 < shift < LARGEST_EXPONENT:
+    shift = min(rounded(eta, -1), LARGEST_EXPONENT)  # a record may change scores by less than it could
+    if shift <= 1e-9:
         return (((PureDp(epsilon=0.0), count),),)
     return tuple(((GapStep(eta=shift, gap=-share * shift), count),) for share in (0.5, 1.0))
 

@@ -22,6 +22,8 @@ from service.privacy.trade_off.atomic_law import AtomicLaw
 
 BESSEL_ERROR: Final = 5e-13
 """Assumed relative error of scaled Bessel functions. 2.2e-13 was the largest found; a test repeats the search."""
+WORK_OF_A_VALUE: Final = 0.6
+"""Microseconds for each value of the noise."""
 DEEPEST: Final = 680.0
 """Nats: noise with a probability below e^-DEEPEST is left out."""
 
@@ -76,6 +78,11 @@ class SkellamStep(AtomicStep):
     variance: float
     shift: int
 
+    @property
+    @override
+    def law_work(self) -> float:
+        return WORK_OF_A_VALUE * (math.sqrt(2 * DEEPEST * self.variance) + self.shift)
+
     @override
     def atomic_law(self) -> AtomicLaw:
         logs, reach, error = _log_masses(self.variance, self.shift)
@@ -102,7 +109,9 @@ class SkellamStep(AtomicStep):
 
 
 def _log_masses(m: float, shift: int) -> tuple[FloatArray, int, float]:
-    """Return ln P(x) for x = 0..n + `shift`, the reach n, and a bound of the error.
+    """Return ln P(x) of Skellam noise for x = 0..n + `shift`, the reach n, and a bound of the error of ln P.
+
+    The noise is the difference of two Poisson numbers with the total variance `m`.
 
     Notes
     -----

@@ -41,6 +41,8 @@ ENCLOSED = (
 )
 BELOW = (0, 1, 2, 4)
 """Numbers of queries that are expected below the threshold, before the last query."""
+LARGEST_CHANGE = 300.0
+"""Largest change of a query in an attack, in units of the smaller noise over the number of factors of a chance."""
 GAPS = (-2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0)
 """Distances of queries from the threshold, in units of the larger noise."""
 
@@ -103,7 +105,8 @@ class SparseVectorAttacks(Attacks):
 
     Notes
     -----
-    The record lowers the first n queries and raises the last one. The test rejects for n zeros and a one. Given the
+    The record lowers the first n queries and raises the last one, by less than it could where exponents would be out of
+    range. The test rejects for n zeros and a one. Given the
     noise r of the threshold, its probability is F(r - g)^n (1 - F(r - h)) with the distribution function F of the noise
     of a query. The integral over r is a sum of exponentials.
     """
@@ -117,11 +120,12 @@ class SparseVectorAttacks(Attacks):
         unit, least = max(self.threshold, self.query), min(self.threshold, self.query)
         found: list[tuple[float, float]] = []
         for below, first, last in product(BELOW, GAPS, GAPS):
-            reach = (max(abs(first), abs(last)) * unit + self.change) / least
+            change = min(float(self.change), LARGEST_CHANGE * least / (below + 2))
+            reach = (max(abs(first), abs(last)) * unit + change) / least
             if (below == 0 and first != 0) or reach * (below + 2) > LARGEST_EXPONENT:
                 continue
             low = self._chance(below, first * unit, last * unit)
-            high = self._chance(below, first * unit - self.change, last * unit + self.change)
+            high = self._chance(below, first * unit - change, last * unit + change)
             found.append((low[0] + low[1], high[0] - high[1]))
         table = np.array(found).reshape(-1, 2)
         rate, power = table[:, 0], table[:, 1]

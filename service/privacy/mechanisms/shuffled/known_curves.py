@@ -27,7 +27,10 @@ COUNTED: Final = "The law of the counts of shuffled randomised responses (exact)
 
 @lru_cache(maxsize=32)
 def curve_of(form: MeanForm) -> AbstractTradeOff:
-    """Return the trade-off curve of a mean form, from listed outcomes or from a contour."""
+    """Return the trade-off curve of a pair of laws of shuffled reports, given as counts of reports in categories.
+
+    Its outcomes are listed if they are few, and otherwise a contour integral gives the curve.
+    """
     if form.outcomes <= MOST_OUTCOMES:
         return AtomsTradeOff(listed_mean(form))
     rare = rare_reports(form)
@@ -36,9 +39,9 @@ def curve_of(form: MeanForm) -> AbstractTradeOff:
 
 @lru_cache(maxsize=32)
 def ones_curve(reports: int, others: int, epsilon: float) -> AbstractTradeOff:
-    """Return the curve of shuffled binary responses for the own bit 1 against 0, if `others` other persons hold 1.
+    """Return the trade-off curve of shuffled binary responses, for a person's own bit 1 under H1 and 0 under H0.
 
-    There are `reports` reports, each epsilon-DP.
+    `others` of the other persons hold 1. There are `reports` reports, each epsilon-DP.
     """
     ones = Ones(reports, others, exponential(epsilon))
     if _can_list(ones, epsilon) and reports**1.5 <= MOST_ROUNDING * epsilon:

@@ -63,7 +63,7 @@ RATIO_ERROR: Final = 4 * UNIT_ROUNDOFF
 
 
 def ratio_of(epsilon: float, side: int) -> Fraction:
-    """Return e^epsilon, rounded down to a double (`side` -1) or up (1)."""
+    """Return e^epsilon, epsilon in nats, rounded down to a double (`side` -1) or up (1), as an exact fraction."""
     return Fraction(rounded(exponential(epsilon), side))
 
 
@@ -75,12 +75,13 @@ def clones(reports: int, p: Fraction) -> MeanForm:
     reports : int
         Number n of reports.
     p : Fraction
-        e^eps0, or more.
+        A number that is at least e^eps0.
 
     Returns
     -------
     MeanForm
-        The pair of X*.
+        The pair of laws in the form of means of independent outcomes (`mean_form.py`), that of X* in the module
+        docstring.
     """
     likely = 1 / (p + 1)
     return MeanForm.of(reports, (likely, p, ONE), (likely, ONE, p), ((p - 1) * likely, Fraction(0), Fraction(0)))
@@ -94,12 +95,12 @@ def blanket(reports: int, options: int, p: Fraction) -> MeanForm:
     reports, options : int
         Number n of reports, and number k of values.
     p : Fraction
-        e^eps0, or more.
+        A number that is at least e^eps0, where each response is eps0-DP.
 
     Returns
     -------
     MeanForm
-        The pair of the privacy blanket.
+        The pair of laws of the privacy blanket, in the form of `mean_form.py`.
     """
     c = 1 / (p + options - 1)
     nothing = Fraction(0)
@@ -109,38 +110,38 @@ def blanket(reports: int, options: int, p: Fraction) -> MeanForm:
 
 
 def third_value(reports: int, options: int, p: Fraction) -> MeanForm:
-    """Return the pair of k-ary randomised responses of k >= 3 values if all others hold a third value.
+    """Return the pair of laws of shuffled k-ary randomised responses, k >= 3, if all others hold a third value.
 
     Parameters
     ----------
     reports, options : int
         Number n of reports, and number k of values.
     p : Fraction
-        e^eps0, or less.
+        A number that is at most e^eps0, where each response is eps0-DP.
 
     Returns
     -------
     MeanForm
-        An attained pair.
+        Laws of one person's first and second value, in the form of `mean_form.py`. This data set attains them.
     """
     c = 1 / (p + options - 1)
     return MeanForm.of(reports, (c, p, ONE), (c, ONE, p), ((options - 3) * c, ONE, ONE), (p * c, 1 / p, 1 / p))
 
 
 def own_value(reports: int, options: int, p: Fraction) -> MeanForm:
-    """Return the pair of k-ary randomised responses if all others hold the own value of H1.
+    """Return the pair of laws of shuffled k-ary randomised responses if all others hold the own value of H1.
 
     Parameters
     ----------
     reports, options : int
         Number n of reports, and number k of values.
     p : Fraction
-        e^eps0, or less.
+        A number that is at most e^eps0, where each response is eps0-DP.
 
     Returns
     -------
     MeanForm
-        An attained pair.
+        Laws of one person's two values, in the form of `mean_form.py`. This data set attains them.
     """
     c = 1 / (p + options - 1)
     return MeanForm.of(reports, (p * c, ONE, 1 / p), (c, ONE, p), ((options - 2) * c, ONE, ONE))

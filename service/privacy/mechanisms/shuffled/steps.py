@@ -98,7 +98,7 @@ class AnyShuffled(ShuffledStep):
 
     @property
     def form(self) -> MeanForm:
-        """Mean form (`mean_form.py`) of the pair of laws that dominates every data set."""
+        """Pair of laws that dominates every data set, as counts of the reports in categories."""
         p = ratio_of(self.epsilon, 1)
         if self.options is None or self.options == 2:
             return clones(self.reports, p)
@@ -126,7 +126,8 @@ class AnyShuffled(ShuffledStep):
 class AttacksOnShuffled(ShuffledStep):
     """Lower bound of shuffled reports: the worst of several data sets in which all other persons hold one value.
 
-    The attributes are those of `AnyShuffled`.
+    There are `reports` reports, each with the privacy parameter `epsilon` (nats). `options` is the number of values of
+    k-ary response, or None for any randomiser.
     """
 
     type: ClassVar[str] = "shuffled_reports"
@@ -155,7 +156,7 @@ class AttacksOnShuffled(ShuffledStep):
 
     @property
     def best(self) -> AbstractStep:
-        """Step of the data set whose loss has the largest variance, for compositions."""
+        """Step of the data set whose privacy loss has the largest variance, which serves as attack in compositions."""
         # Steers only: each choice gives valid bounds.
         if self.options == 2 or (self.options is None and self.epsilon < CROSSING):
             return HeldOnes(reports=self.reports, epsilon=self.epsilon, others=0, exchanged=False)
@@ -165,7 +166,10 @@ class AttacksOnShuffled(ShuffledStep):
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThirdValue(ShuffledStep):
-    """Shuffled k-ary responses, all others with a third value; the attributes are those of `AnyShuffled`."""
+    """Shuffled k-ary responses, where all other persons hold a third value.
+
+    There are `reports` reports, each with the privacy parameter `epsilon` (nats) and k = `options` values.
+    """
 
     type: ClassVar[str] = "shuffled_reports"
     reports: int
@@ -174,7 +178,7 @@ class ThirdValue(ShuffledStep):
 
     @property
     def form(self) -> MeanForm:
-        """Mean form (`mean_form.py`) of the pair of laws that this data set attains."""
+        """Pair of laws that this data set attains, as counts of the reports in categories."""
         return third_value(self.reports, self.options, ratio_of(self.epsilon, -1))
 
     @override
@@ -237,7 +241,7 @@ class HeldOnes(ShuffledStep):
 class EveryDataSet(ShuffledStep):
     """Shuffled k-ary responses of a few persons: the worst of all data sets, by listing all reports.
 
-    The attributes are those of `AnyShuffled`.
+    There are `reports` reports, each with the privacy parameter `epsilon` (nats) and k = `options` values.
     """
 
     type: ClassVar[str] = "shuffled_reports"

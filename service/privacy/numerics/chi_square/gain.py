@@ -38,7 +38,8 @@ def log_tail_gain(degrees: float, noncentrality: float, x: FloatArray) -> tuple[
     Returns
     -------
     (array, array)
-        Lower and upper bounds, shape (n,). They are infinite where the series is too long.
+        Lower and upper bounds, shape (n,). They are infinite where the omitted terms do not fall fast enough, outside
+        1e-290 <= x <= 1e30, and where the central density has no two-sided enclosure.
     """
     half, weights, relative = 0.5 * degrees, *_poisson_tails(0.5 * noncentrality)
     inside = np.clip(x, 1e-290, 1e30)

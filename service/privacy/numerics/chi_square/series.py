@@ -110,9 +110,10 @@ def _sum(numerator: FloatArray, denominators: FloatArray, weights: FloatArray) -
 
 
 def _terms(most: float) -> int:
-    """Return how many terms of the series leave a negligible rest, if the largest term has an index of about `most`.
+    """Return the number of terms of the series that leave a negligible rest.
 
-    The terms increase up to that index, and then decay like Poisson probabilities.
+    The largest term has an index of about `most`. The terms increase up to that index, and then decay like Poisson
+    probabilities.
     """
     return int(most + 10 * math.sqrt(most)) + 40
 

@@ -31,6 +31,8 @@ def adjacent_epsilon(
 ) -> Enclosure:
     """Compute the largest |ln p(w|D)/p(w|D')| (nats) over objects and adjacent n-subsets.
 
+    p(w|D) is the probability that the mechanism draws the object w from the data D.
+
     Parameters
     ----------
     population : Population

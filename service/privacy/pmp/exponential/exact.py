@@ -42,6 +42,8 @@ class LogRatios:
 def exact_log_ratios(population: Population) -> LogRatios:
     """Compute ln(P(w | x in D)/P(w | x not in D)) of all objects and points from sums over all C(2n, n) subsets.
 
+    P(w | x in D) is the probability that the mechanism draws the object w, given that the data D contain the point x.
+
     Parameters
     ----------
     population : Population
@@ -83,7 +85,8 @@ class _Meeting:
     """Subsets of k of the first n points, and of n - k of the other n points, for one k.
 
     Members and logits have shape (subsets, n) and (subsets, objects). The logits are shifted so that the largest logit
-    of every subset is 0. The shift cancels in p(w|D).
+    of every subset is 0. The shift cancels in the probability p(w|D) that the mechanism draws the object w from the
+    data D.
     """
 
     members: tuple[NDArray[np.bool_], NDArray[np.bool_]]

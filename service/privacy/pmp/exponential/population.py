@@ -103,7 +103,7 @@ class Population:
 
     @property
     def is_constant(self) -> bool:
-        """Whether every subset surely gives the same law of the drawn object.
+        """Whether every subset is proved to give the same law of the drawn object.
 
         This is so if the losses of objects differ equally at all points, or if epsilon is 0.
         """
@@ -116,7 +116,10 @@ class Population:
 
     @cached_property
     def spread(self) -> float:
-        """Upper bound of the difference between the logits of two objects for any subset of n points."""
+        """Upper bound of the difference between the logits of two objects for any subset of n points.
+
+        A logit is minus the scaled loss of an object, without a unit.
+        """
         return _sum_of_largest(np.ptp(self.logits, axis=0), self.half)
 
 

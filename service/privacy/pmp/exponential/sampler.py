@@ -51,12 +51,20 @@ class LogOdds:
 
     @property
     def smallest(self) -> FloatArray:
-        """Lower bounds of the size |ln(P(w | x in D)/P(w | x not in D))| of the log odds, shape (objects, points)."""
+        """Lower bounds of the size |ln(P(w | x in D)/P(w | x not in D))| of the log odds, shape (objects, points).
+
+        P(w | x in D) is the probability that the mechanism draws the object w, given that the data D contain the point
+        x.
+        """
         return np.maximum(np.maximum(self.lower, -self.upper), 0.0)
 
     @property
     def largest(self) -> FloatArray:
-        """Upper bounds of the size |ln(P(w | x in D)/P(w | x not in D))| of the log odds, shape (objects, points)."""
+        """Upper bounds of the size |ln(P(w | x in D)/P(w | x not in D))| of the log odds, shape (objects, points).
+
+        P(w | x in D) is the probability that the mechanism draws the object w, given that the data D contain the point
+        x.
+        """
         return np.maximum(self.upper, -self.lower)
 
 

@@ -27,6 +27,9 @@ LARGEST_BLOCK = 2**18
 class SwapBounds:
     """Upper bounds of log ratios by swapped points, in nats, shape (objects, points), including rounding.
 
+    p(w|D) is the probability that the mechanism draws the object w from the data D, and P(w | x in D) the probability
+    given that D contains the point x.
+
     Attributes
     ----------
     with_point, without : array
@@ -42,7 +45,11 @@ class SwapBounds:
 
     @property
     def either(self) -> FloatArray:
-        """Larger one of the bounds of the log ratio and of its negative, shape (objects, points)."""
+        """Upper bounds (nats) of |ln(P(w | x in D)/P(w | x not in D))|, shape (objects, points).
+
+        P(w | x in D) is the probability that the mechanism draws the object w, given that the data D contain the point
+        x.
+        """
         return np.maximum(self.with_point, self.without)
 
     @property

@@ -32,7 +32,7 @@ ComplexArray = NDArray[np.complex128]
 
 
 def half_line_exposure(values: FloatArray, size: int, point: int, error: float, delta: float) -> float | None:
-    """Compute the largest ln((P(S) - delta)/Q(S)) over half-lines S and both orders of P and Q.
+    """Compute a lower bound of the largest ln((P(S) - delta)/Q(S)) over half-lines S and both orders of P and Q.
 
     PMP is practical membership privacy: the attacker does not know which records were drawn.
 
@@ -52,7 +52,7 @@ def half_line_exposure(values: FloatArray, size: int, point: int, error: float, 
     Returns
     -------
     float or None
-        Lower bound, at least 0; None if the computation would be too expensive.
+        Lower bound of epsilon in nats, at least 0. None if N^2 or the size of the Fourier sums exceeds a limit.
 
     Notes
     -----
@@ -88,11 +88,11 @@ def half_line_exposure(values: FloatArray, size: int, point: int, error: float, 
 
 
 def _exposures(with_point: Ends, without: Ends, delta: float) -> FloatArray:
-    """Return the best lower bound of the PMP parameter at `delta` for each threshold, at least 0.
+    """Return the best lower bound of the epsilon (nats) of (epsilon, `delta`)-PMP for each threshold, at least 0.
 
     `with_point` and `without` have bounds of the mass above each threshold, under the laws with and without the point.
-    The sets are half-lines on both sides of a threshold, for both orders of the laws. PMP is practical membership
-    privacy: the attacker does not know which records were drawn.
+    The bound is the largest ln((P(S) - delta)/Q(S)). S is a half-line above or below the threshold, and P and Q are the
+    two laws in either order. PMP is practical membership privacy: the attacker does not know which records were drawn.
     """
     found = np.zeros_like(with_point[0])
     for one, other in ((with_point, without), (without, with_point)):
@@ -108,7 +108,9 @@ def _exposures(with_point: Ends, without: Ends, delta: float) -> FloatArray:
 class _LineLaw:
     """Law of a noisy sum on a window, given by values of its characteristic function at multiples of 2 pi/width.
 
-    The window is the interval of outcomes outside of which the mass is negligible. Positions are relative to a centre.
+    The window is the interval of outcomes outside of which the mass is negligible. Positions are relative to `centre`,
+    in standard deviations of the noise. `characteristic` has the values at the `frequencies`, and `rounding` bounds
+    their error.
     """
 
     window: tuple[float, float]
@@ -118,9 +120,9 @@ class _LineLaw:
     rounding: float
 
     def above(self, thresholds: FloatArray, error: float) -> Ends:
-        """Return (lower, upper) bounds of the mass of the law above each threshold.
+        """Return lower and upper bounds of the probability that the noisy sum exceeds each threshold.
 
-        Thresholds have errors of at most `error`.
+        Thresholds are in standard deviations of the noise, with errors of at most `error`.
         """
         slack = self._slack()
         return self._mass(thresholds + error) - slack, self._mass(thresholds - error) + slack
@@ -138,7 +140,7 @@ class _LineLaw:
         return (high - inside[:, 0] + 2 * parts) / (high - low)
 
     def _slack(self) -> float:
-        """Return the error bound of the mass of the law above a threshold.
+        """Return the error bound of the mass of the law above a threshold, a probability.
 
         The bound adds the mass outside the window, the truncation of the Fourier series, which decays faster than a
         geometric series, and the rounding. The rounding of term k has the weight 2/(pi k).
@@ -174,7 +176,10 @@ class _LogMoments:
 @final
 @dataclass(frozen=True, slots=True)
 class _NoisySums:
-    """Characteristic functions of noisy sums of n - 1 and of n out of N numbers, relative to the means of the sums."""
+    """Characteristic functions of noisy sums of n - 1 and of n out of N numbers, each sum less its mean.
+
+    `characteristic` has the values of both at the `frequencies`, and `rounding` bounds their errors.
+    """
 
     frequencies: FloatArray
     characteristic: tuple[ComplexArray, ComplexArray]

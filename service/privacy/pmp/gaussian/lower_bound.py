@@ -114,7 +114,10 @@ def exposure_lower_bound(points: QueryPoints, size: int, bound: ExposureUpperBou
 
 
 def enumerable_subsets(count: int, size: int) -> int:
-    """Return the number of subsets of this size, or 0 if they are too many to enumerate their sums."""
+    """Return the number of subsets of `size` of `count` elements, or 0 above the limits of enumeration.
+
+    The limits are MOST_SUBSETS subsets, and MOST_MEMBERS elements in all of them.
+    """
     if min(size, count - size) > math.log2(MOST_SUBSETS):
         return 0
     subsets = math.comb(count, size)
@@ -124,7 +127,10 @@ def enumerable_subsets(count: int, size: int) -> int:
 @final
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """Projections of the points on a line, in standard deviations of the noise, with an error bound of their sums."""
+    """Projections (`values`) of the points on a line, in standard deviations of the noise.
+
+    `size` is the number of points in the data, and `error` the error bound of their sums.
+    """
 
     values: FloatArray
     size: int
@@ -132,7 +138,10 @@ class _Line:
 
     @staticmethod
     def through(points: QueryPoints, size: int, exposed: int) -> _Line:
-        """Project the points on the line from the mean of all points to the point with the index `exposed`."""
+        """Project the points on the line from the mean of all points to the point with the index `exposed`.
+
+        `size` is the number of points in the data.
+        """
         direction = points.centred[exposed]
         length = float(np.abs(direction).max())
         if length == 0:  # The point is the mean: any direction is valid.
@@ -207,8 +216,8 @@ def _intervals(
 ) -> tuple[FloatArray, FloatArray]:
     """Return (starts, ends) of the intervals where `log_ratio`, the log ratio of two mixtures, exceeds `level`.
 
-    `ratios` are its values at the grid `outcomes`. With many intervals the endpoints are grid outcomes instead of
-    roots.
+    `ratios` are its values at the grid `outcomes`. With more than MOST_ROOTS endpoints, these are grid outcomes instead
+    of roots.
     """
     above = ratios > level
     changes = np.flatnonzero(above[1:] != above[:-1])
@@ -221,7 +230,7 @@ def _intervals(
 
 
 def _log_density(at: FloatArray, means: FloatArray) -> FloatArray:
-    """Return ln of the density of a mixture of normal laws, without its constant, at each point of `at`.
+    """Return ln of the density of an equal mixture of normal laws, without its constant, at each point of `at`.
 
     `means` are the means of the normal laws. All variances are 1.
     """

@@ -21,7 +21,7 @@ SAFE_SQUARE = 1e-280
 @final
 @dataclass(frozen=True)
 class QueryPoints:
-    """Points (N x d) whose sum, times `scale` * noise_std, is released with N(0, noise_std^2 I) noise.
+    """Points (N x d) of which a random half is summed, for a release with independent normal noise.
 
     Attributes
     ----------
@@ -30,8 +30,9 @@ class QueryPoints:
     moved : float
         Bound of the rounding of clipped positions.
     scale : float
-        1/noise_std for the sum and 1/(n noise_std) for the mean, within 4 u, u = 2^-53. Replacing x by x' changes the
-        result by r = |x - x'| scale standard deviations of the noise.
+        The sum times `scale` is released with noise of standard deviation 1: 1/noise_std for the sum and 1/(n
+        noise_std) for the mean, within 4 u, u = 2^-53. Replacing x by x' changes the result by r = |x - x'| scale
+        standard deviations of the noise.
     """
 
     positions: FloatArray
@@ -40,7 +41,10 @@ class QueryPoints:
 
     @staticmethod
     def of(points: FloatArray, clip_radius: float | None, scale: float) -> QueryPoints:
-        """Return the points, shape (N, d). If `clip_radius` is not None, longer points are scaled to this norm."""
+        """Return the points, shape (N, d). If `clip_radius` is not None, longer points are scaled to this norm.
+
+        `scale` is the weight of a point in the released sum over the noise.
+        """
         if clip_radius is None:
             return QueryPoints(points, 0.0, scale)
         norms = _norms(points)
@@ -97,7 +101,7 @@ class QueryPoints:
 
     @cached_property
     def radii(self) -> FloatArray:
-        """Distances of the points from their mean, shape (N,)."""
+        """Distances of the points from their mean, shape (N,), in the unit of the points."""
         return _norms(self.centred)
 
     @cached_property

@@ -79,9 +79,9 @@ def exposure_upper_bound(points: QueryPoints, delta: float) -> ExposureUpperBoun
 
     Notes
     -----
-    The result exceeds the smallest epsilon by about 1e-12, relatively. If more points than can be solved are equally
-    exposed, the excess is about 1e-4. The memory is about 30 N d bytes and some tens of megabytes. The cost is a pass
-    over all pairs, and a further pass for each round of raised epsilons.
+    The result exceeds the smallest epsilon by about 1e-12, relatively. If more points are nearly equally exposed than
+    the work limit allows to solve one by one, the excess is about 1e-4. The memory is about 30 N d bytes and some tens
+    of megabytes. The cost is a pass over all pairs, and a further pass for each round of raised epsilons.
     """
     search = _Search(points, math.log(delta))
     order = np.argsort(-points.radii, kind="stable")
@@ -133,7 +133,7 @@ class _Search:
             self.epsilon, self.point, self.raised = root + slack * unit, row, True
 
     def widen(self) -> None:
-        """Increase `epsilon`, the bound found so far, by a small amount that doubles with each call."""
+        """Increase the bound `epsilon` (nats) found so far by a small amount, which doubles with each call."""
         self._widening *= 2
         self.epsilon += self._widening * max(self.epsilon, min(1.0, self._points.unit))
 

@@ -30,7 +30,10 @@ MOST_WIDENINGS = 40
 
 @dataclass(frozen=True, slots=True)
 class _Errors:
-    """Bounds of ln P(test rejects H0) and of ln P(test accepts H0), under one hypothesis, H0 or H1."""
+    """Bounds of ln P(test rejects H0) and of ln P(test accepts H0), under one hypothesis, H0 or H1.
+
+    Each is a lower (`_low`) or upper (`_high`) bound at n thresholds, shape (n,).
+    """
 
     reject_low: FloatArray
     reject_high: FloatArray
@@ -70,7 +73,7 @@ class ChiSquareTradeOff(AbstractTradeOff):
         Parameters
         ----------
         null, alternative : ScaledChiSquare
-            Laws of T under H0 and H1.
+            Laws of the statistic T under H0 and H1.
         ratio : AbstractLogRatio
             ln dH1/dH0 as a function of T.
         global_gdp_mu : Enclosure
@@ -137,7 +140,7 @@ class ChiSquareTradeOff(AbstractTradeOff):
 
     @property
     def _tails(self) -> tuple[Tail, Tail]:
-        """Tail of the statistic T that the test rejects, and tail that it accepts."""
+        """Tail ("lower" or "upper") of the statistic T in which the test rejects H0, and tail in which it accepts."""
         return ("upper", "lower") if self._ratio.increasing else ("lower", "upper")
 
     def _errors(self, law: ScaledChiSquare, low: FloatArray, high: FloatArray) -> _Errors:
@@ -168,6 +171,7 @@ class ChiSquareTradeOff(AbstractTradeOff):
         """Return nearly equal thresholds t with L(t) <= `epsilon`, and lower bounds of L(t); both of shape (n,).
 
         L is the log-likelihood ratio of the statistic. t is 0 where L increases and L(0) is at least `epsilon`.
+        `epsilon` is in nats.
         """
         margin = 8 * UNIT_ROUNDOFF * (np.abs(epsilon) + abs(self._ratio.at_zero.upper))
         t = self._ratio.inverse(epsilon - margin)
@@ -228,7 +232,7 @@ def _from_accepted(null: _Errors, alternative: _Errors, epsilon: FloatArray, slo
 
 
 def _from_gain(gain: _Ends, null: _Errors, epsilon: FloatArray, slope: FloatArray) -> _Ends:
-    """Return (lower, upper) bounds of ln of the profile at `epsilon`, relative to the gain P1(reject) - P0(reject).
+    """Return (lower, upper) bounds of ln of the profile at `epsilon`, from the gain P1(reject) - P0(reject).
 
     The profile is the gain minus (e^eps - 1) P0(reject), for the test that rejects H0 where the log-likelihood ratio
     exceeds `slope`. `null` has the probabilities under H0.

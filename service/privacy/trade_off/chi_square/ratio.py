@@ -20,7 +20,10 @@ CLOSE = 1e-14
 
 
 class AbstractLogRatio(ABC):
-    """Log-likelihood ratio L(t) = ln dH1/dH0 at T = t in nats, strictly monotone on t > 0 and unbounded as t grows."""
+    """Log-likelihood ratio L(t) = ln dH1/dH0 (nats) of a statistic as a function of its value t.
+
+    It is strictly monotone on t > 0, and unbounded as t grows.
+    """
 
     increasing: bool
     at_zero: Enclosure
@@ -28,7 +31,7 @@ class AbstractLogRatio(ABC):
 
     @abstractmethod
     def at(self, t: FloatArray) -> Ends:
-        """Return (lower, upper) bounds of the log-likelihood ratio L at exact t >= 0, shape (n,)."""
+        """Return (lower, upper) bounds of the log-likelihood ratio L(t) in nats at exact t >= 0, shape (n,)."""
 
     @abstractmethod
     def inverse(self, value: FloatArray) -> FloatArray:
@@ -126,7 +129,7 @@ class BesselLogRatio(AbstractLogRatio):
         return value, error, 0.25 * scale * slope
 
     def _grown_to(self, growth: FloatArray) -> FloatArray:
-        """Return approximate t at which the log-likelihood ratio L has grown to L(t) = L(0) + `growth`."""
+        """Return approximate t at which the log-likelihood ratio is L(t) = L(0) + `growth` (nats), in its shape."""
         scale = self.noncentrality.upper
         if self.degrees == 1:
             y = growth + np.log1p(np.sqrt(-np.expm1(-2 * growth)))  # acosh(e^growth)

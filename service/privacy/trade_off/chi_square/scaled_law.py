@@ -25,7 +25,10 @@ class ScaledChiSquare:
         self._scale = scale
 
     def log_tails(self, low: FloatArray, high: FloatArray) -> ChiSquareLogTails:
-        """Return enclosures of ln P(T <= t) and ln P(T > t) for unknown t between `low` and `high`, shape (n,) each."""
+        """Return enclosures of ln P(T <= t) and ln P(T > t), valid for every t in [`low`, `high`], shape (n,).
+
+        T is the scaled chi-square statistic.
+        """
         left, right = _divided(low, self._scale.upper, -1), _divided(high, self._scale.lower, 1)
         if self._least != self._most:
             most, least = self._most.log_tails(left), self._least.log_tails(right)
@@ -36,12 +39,12 @@ class ScaledChiSquare:
         return ChiSquareLogTails(both.lower_low[:n], both.lower_high[n:], both.upper_low[n:], both.upper_high[:n])
 
     def quantiles(self, log_low: FloatArray, log_high: FloatArray, tail: Tail) -> tuple[FloatArray, FloatArray]:
-        """Return bounds of quantiles of T.
+        """Return bounds of quantiles of the scaled chi-square statistic T.
 
         Parameters
         ----------
         log_low, log_high : array, shape (n,)
-            Bounds of the logarithm of the tail probability.
+            Bounds of ln of the tail probability.
         tail : {"lower", "upper"}
             The tail.
 

@@ -57,7 +57,7 @@ class UnequalNormalsTradeOff(AbstractTradeOff):
 
     @property
     def _least(self) -> float:
-        """Minimum of the log-likelihood ratio L, at its turning point."""
+        """Minimum (nats) of the log-likelihood ratio L(y) over all outcomes y."""
         return self._start - self._slope * self._slope / (4 * self._bend)
 
     @property

@@ -18,7 +18,7 @@ from service.privacy.trade_off.delegating import DelegatingCurve
 class BySizeOfQuery(DelegatingCurve):
     """Trade-off curve of two engines: `few` evaluates lists of up to MOST_PLACES numbers, `many` longer lists.
 
-    The engine `few` is better for few numbers, because it needs a search for each number.
+    The engine `few` gives narrower enclosures, but needs a search for each number. Both engines enclose the same curve.
     """
 
     def __init__(self, few: AbstractTradeOff, many: AbstractTradeOff) -> None:

@@ -83,7 +83,7 @@ class _Points:
         return int(np.argmin(self.high + rate * self.x))
 
     def around(self, place: int) -> FloatArray:
-        """Return epsilons around the point with the index `place`, beyond both of its neighbours.
+        """Return rising epsilons (nats) around the point with the index `place`, beyond both of its neighbours.
 
         Around the last point the epsilons extend far to the right.
         """
@@ -100,8 +100,8 @@ class _Points:
 class _Tangent:
     """Chord of the convex envelope of two privacy profiles at a given height delta.
 
-    `ends` holds (curve, index of the point) for both endpoints, `rate` is minus the slope of the chord in e^eps, and
-    `upper` is an upper bound of the epsilon.
+    `ends` holds (curve, index of the point) for both endpoints. `rate` is minus the slope of the chord in e^eps.
+    `upper` is an upper bound of the epsilon (nats) at which the envelope has this height.
     """
 
     ends: tuple[tuple[int, int], tuple[int, int]]
@@ -117,7 +117,7 @@ class _Tangent:
 def envelope_epsilon(
     first: AbstractTradeOff, second: AbstractTradeOff, delta: float, evidence: Evidence
 ) -> Enclosure | None:
-    """Return the smallest eps >= 0 where the convex envelope of two profiles is at most `delta`.
+    """Return the smallest eps >= 0 (nats) where the convex envelope of two profiles is at most `delta`.
 
     Parameters
     ----------
@@ -131,7 +131,8 @@ def envelope_epsilon(
     Returns
     -------
     Enclosure or None
-        None without a precise enclosure.
+        None if the relative width stays above CLOSE_ENOUGH, if epsilon may exceed LARGEST_HIGH, or for a `delta` below
+        SMALLEST_DELTA.
 
     Notes
     -----
@@ -165,7 +166,8 @@ def _refined(
     """Return a narrower enclosure than `best` of the epsilon at which the envelope of two profiles is `delta`, or None.
 
     The envelope is the convex envelope of the profiles of `curves`, known at `points`. New points approach the chord of
-    the envelope that contains the height `delta`.
+    the envelope that contains the height `delta`. The result is None if no chord has that height, or the relative width
+    stays above CLOSE_ENOUGH.
     """
     for _ in range(MOST_ROUNDS):
         tangent = _tangent(points, delta)
@@ -215,7 +217,11 @@ def _holds(own: AbstractTradeOff, other: AbstractTradeOff, epsilon: float) -> bo
 
 
 def _tangent(points: list[_Points], delta: float) -> _Tangent | None:
-    """Return the chord at the height `delta` of the lower convex hull of the points of two profiles, or None."""
+    """Return the chord at the height `delta` of the lower convex hull of the points of two profiles, or None.
+
+    The hull is that of upper bounds of both profiles. The result is None if the hull does not fall through `delta`
+    between two points.
+    """
     x = np.concatenate([each.x for each in points])
     y = np.concatenate([each.high for each in points])
     order = np.lexsort((y, x))

@@ -10,12 +10,14 @@ from service.privacy.enclosure import DecimalEnclosure, Enclosure, EnclosureArra
 
 
 def smallest(first: Enclosure, second: Enclosure) -> Enclosure:
-    """Return the enclosure of the smaller of two numbers, without decimal digits."""
+    """Return the enclosure of the smaller of two numbers, without the extra digits of a `DecimalEnclosure`."""
     return _of_ends(min, first, second)
 
 
 def largest(first: Enclosure, second: Enclosure) -> Enclosure:
-    """Return the enclosure of the larger of two numbers, with decimal digits if both have them.
+    """Return the enclosure of the larger of two numbers.
+
+    If both have bounds with more digits than doubles (`decimal`), the result has such bounds, too.
 
     Parameters
     ----------

@@ -32,7 +32,7 @@ FAINTEST = -690.0
 class Intersected(DelegatingCurve):
     """Trade-off curve of `first`, intersected with that of a second engine where enclosures are wider than `tolerance`.
 
-    `counter` counts the uses of the second engine.
+    Widths are relative, (upper - lower)/upper. `counter` counts the uses of the second engine.
     """
 
     is_capped = True
@@ -113,7 +113,11 @@ class Intersected(DelegatingCurve):
         return found.intersected(self.second.epsilon(delta))
 
     def _uses_second(self, wide: int) -> bool:
-        """Return whether the second engine evaluates `wide` wide enclosures; record the reason if it does not."""
+        """Return whether the second engine shall evaluate `wide` enclosures: 1 to 8 of them, while work is left.
+
+        More than 8 wide enclosures are recorded as the reason (`WidthLimit.LONG_LIST`) why the second engine was not
+        used.
+        """
         if wide > MOST_PLACES:
             self._decline(WidthLimit.LONG_LIST)
         return 0 < wide <= MOST_PLACES and not is_spent()

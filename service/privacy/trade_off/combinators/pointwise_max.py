@@ -247,7 +247,7 @@ class PointwiseMax(AbstractTradeOff):
         return self._searched_epsilon(delta)
 
     def _searched_epsilon(self, delta: float) -> Enclosure:
-        """Return the epsilon at which the profile is `delta`, by a search on the profile.
+        """Return the epsilon (nats) at which the profile is `delta`, by a search on the profile.
 
         The search is slow for curves that are expensive to evaluate.
         """

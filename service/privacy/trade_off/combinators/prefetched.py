@@ -43,7 +43,10 @@ _OF_POINTS: Final = ("type_two_error", "point", "log_slope")
 
 @final
 class PrefetchedCurve(DelegatingCurve):
-    """Trade-off curve with the numbers of `curve`. Enclosures in `known` replace their computation."""
+    """Trade-off curve with the numbers of `curve`. Enclosures in `known` replace their computation.
+
+    `known` has enclosures by direction, quantity and argument (`Known`).
+    """
 
     is_capped = True
 

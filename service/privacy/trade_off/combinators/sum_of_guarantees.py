@@ -155,7 +155,10 @@ class Guarantees:
 
 
 def _sum(parts: Sequence[Alternatives], delta: float) -> float:
-    """Return the sum of epsilon over all parts, each at an equal share of `delta`."""
+    """Return the sum of epsilon (nats) over all parts, each at an equal share of `delta`.
+
+    Of the alternative descriptions of a part, the one with the smallest epsilon counts.
+    """
     share = delta / max(len(parts), 1) / OUTWARD
     if share < SMALLEST_SHARE:
         share = 0.0
@@ -179,7 +182,7 @@ def _epsilon(curve: AbstractTradeOff, count: int, delta: float) -> float:
 class SumOfGuarantees(DelegatingCurve):
     """Trade-off curve of a composition `whole`, whose upper bounds are improved by `Guarantees` of its parts.
 
-    Only enclosures with a relative width above WIDE are improved: the sums are valid, but seldom tight.
+    Only enclosures with a relative width above 0.5 are improved: the sums are valid, but seldom tight.
     """
 
     is_capped = True
@@ -237,7 +240,7 @@ class SumOfGuarantees(DelegatingCurve):
 def _met(
     bounds: EnclosureArray, where: BoolArray, lower: FloatArray | None = None, upper: FloatArray | None = None
 ) -> EnclosureArray:
-    """Return `bounds` with the logarithms of further bounds at the indices where `where` is true.
+    """Return `bounds`, narrowed where `where` is true by further bounds `lower` and `upper` of the logarithms.
 
     Raises NumericalFailure where the bounds do not meet.
     """

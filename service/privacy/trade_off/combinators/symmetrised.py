@@ -41,7 +41,7 @@ class _Tangents:
     flipped : tuple of (array, array)
         Slopes c, and upper bounds of M(-c).
     first_active, second_active : array of bool
-        Whether this curve surely has the larger profile at its own slope.
+        Whether this curve is proved to have the larger profile at its own slope.
     log_at_zero, at_zero
         Logarithm of a lower bound of delta(0), and the bound itself.
     """
@@ -252,7 +252,7 @@ class Symmetrised(AbstractTradeOff):
         return left, right, np.maximum(lowest, _log_sum(profile, left + np.log(alpha), -1))
 
     def _in_order(self, lowest: FloatArray, highest: FloatArray, what: str) -> FloatArray:
-        """Return `lowest`, reduced to at most `highest`.
+        """Return `lowest`, reduced to at most `highest`, element by element.
 
         `what` names the quantity in the error NumericalFailure. Only approximations and samples may be out of order
         without an error.
@@ -315,7 +315,8 @@ def _surely_active(points: CurvePoints, alpha: FloatArray, other: AbstractTradeO
 def _is_smaller(curve: AbstractTradeOff, epsilon: FloatArray, log_least: FloatArray) -> BoolArray:
     """Return where the profile of `curve` at `epsilon` is proved to be at most e^`log_least`.
 
-    The proof is by a bound of epsilon, or by the profile itself.
+    The proof is by a bound of epsilon, or by the profile itself. `epsilon` is in nats, and the result is a mask of its
+    shape.
     """
     least = np.exp(log_least) * (1 - SLACK) - SMALLEST
     found = _is_capped(curve, epsilon, least)
@@ -331,8 +332,8 @@ def _is_capped(curve: AbstractTradeOff, epsilon: FloatArray, least: FloatArray) 
     """Return where a bound of epsilon proves that the profile of `curve` at `epsilon` is at most `least`.
 
     If the profile is at most delta at one epsilon, it is at most delta at all larger epsilons. So one bound proves
-    several entries. For large epsilons the profile is often so small that its evaluation would cost more than
-    everything else.
+    several entries. Entries without a proof within MOST_CAPS bounds are False. For large epsilons the profile is often
+    so small that its evaluation would cost more than everything else.
     """
     found = np.zeros(len(epsilon), dtype=bool)
     order = np.argsort(epsilon)

@@ -99,14 +99,14 @@ def decreasing_root_near(
     guess : float
         An approximate root.
     radius : float
-        Distance of the first two points from the guess.
+        Distance of the first two points from the guess. It is doubled a few times until both sides are proved.
     high : float
         A known upper bound of the root.
 
     Returns
     -------
     Enclosure or None
-        The root. None if the guess is not good.
+        The root. None if a side is not proved within MOST_WIDENINGS distances.
     """
     target = math.log(level)
     slack = 4 * UNIT_ROUNDOFF * (1 - target)
@@ -152,8 +152,9 @@ def increasing_root(
 def _noise(points: FloatArray, values: FloatArray, spread: float, index: int) -> float:
     """Return the possible error of a root, from the width of enclosures over the slope between two points.
 
-    The function has the `values` at the `points`, and `spread` is the width of its enclosures. `index` is the index of
-    the point after the root. The result is at least two units in the last place.
+    The result is in the unit of the points. The function has the `values` at the `points`, and `spread` is the width of
+    its enclosures. `index` is the index of the point after the root. The result is at least two units in the last
+    place.
     """
     floor = 2 * math.ulp(float(points[index]))
     drop = float(values[index - 1] - values[index])

@@ -138,7 +138,7 @@ class BracketedMixture(AbstractTradeOff):
         return CurvePoints(error, EnclosureArray.from_logs(log_low[0], log_high[0]), slope)
 
     def _log_powers(self, alpha: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return (lower, upper) bounds of ln power at the rates alpha, from profiles at approximate log slopes."""
+        """Return (lower, upper) bounds of ln power at the rates alpha, shape (n,), from profiles at log slopes."""
         levels = self._first_levels(alpha)
         low, high = log_ends(self.profile(levels))
         log_alpha = np.log(alpha)[:, None]

@@ -132,12 +132,15 @@ class MixtureTradeOff(AbstractTradeOff):
 
     @cached_property
     def _searched(self) -> MixturePoints:
-        """Search for points of the mixture, for parts whose own points are inexpensive to evaluate."""
+        """Object that searches points of the mixture on curves of parts with inexpensive points."""
         return MixturePoints([curve for _, curve in self.parts], self._sums, self._singular)
 
     @cached_property
     def _shared(self) -> SharedLevels | None:
-        """Search for points of the curve on all parts at equal log slopes; None if all parts are inexpensive."""
+        """Object that searches points of the mixture on all parts at equal log slopes, or None.
+
+        None means that the points of all parts are inexpensive, so that another search serves.
+        """
         if all(curve.method == CHEAP for _, curve in self.parts) and not self._has_only_profiles:
             return None
         parts = [(weight, _first_engine(curve)) for weight, curve in self.parts]
@@ -246,9 +249,9 @@ class MixtureTradeOff(AbstractTradeOff):
 
 
 def _first_engine(curve: AbstractTradeOff) -> AbstractTradeOff:
-    """Return `curve` without its second engines and without lower bounds from parts.
+    """Return the curve that the first engine behind `curve` evaluates.
 
-    These are too expensive for a search.
+    Second engines and lower bounds from parts are removed, because they are too expensive for a search.
     """
     if isinstance(curve, DataProcessingBound | SumOfGuarantees):
         return _first_engine(curve.curve)

@@ -40,7 +40,8 @@ class Level:
     Attributes
     ----------
     rows : array
-        Point of the curve with about this slope; one column for each level, rows as in `LevelledCurve`.
+        Point of the curve with about this slope; one column for each level, one row for each number (rate, power,
+        complements, log slope).
     least, most : array
         Points at rates where the curve is proved to be steeper, and proved not to be steeper.
     """
@@ -69,7 +70,11 @@ class Level:
 
 @dataclass(frozen=True, slots=True)
 class SearchStarts:
-    """Rates at which searches start (as normal scores Phi^-1(rate)), with the points of a curve and of its inverse."""
+    """Points of a curve (`forward`) and of its inverse (`backward`) at which searches start.
+
+    Each is a pair: normal scores Phi^-1(rate), and the points there with one row for each number. `backward` is None if
+    the type II errors of the curve are too small for a search.
+    """
 
     forward: tuple[FloatArray, FloatArray]
     backward: tuple[FloatArray, FloatArray] | None
@@ -78,8 +83,8 @@ class SearchStarts:
 class LevelledCurve:
     """Trade-off curve with a search for points of a given slope.
 
-    Rates up to 1/2 are searched on the curve, larger rates as type II errors of the inverse curve. So alpha and 1 -
-    alpha, f and 1 - f all keep their relative accuracy.
+    Rates up to 1/2 are searched on the curve, larger rates as type II errors of the inverse curve. So the rate alpha
+    and 1 - alpha, the type II error f and 1 - f all keep their relative accuracy.
     """
 
     def __init__(self, curve: AbstractTradeOff) -> None:
@@ -92,7 +97,7 @@ class LevelledCurve:
             self._turn = float(slope.lower[0] if np.isfinite(slope.lower[0]) else slope.upper[0])
 
     def at(self, c: FloatArray, nodes: SearchStarts) -> Level:
-        """Return the points of slope -e^c for finite log-likelihood ratios c of shape (n,).
+        """Return the points of slope -e^c for finite log-likelihood ratios c (nats), shape (n,).
 
         Searches for these points start at the points in `nodes`.
         """
@@ -187,13 +192,13 @@ class LevelledCurve:
 
     @cached_property
     def _first(self) -> FloatArray:
-        """Point at the false positive rate 0, as a column of rows; its slope is steeper than any."""
+        """Point of the curve at the false positive rate 0, one row for each number; its slope is taken as infinite."""
         singular = self._curve.singular_power
         return _edge(0.0, 0.0, 1.0, 1.0, _rest(singular), singular, np.inf)
 
     @cached_property
     def _last(self) -> FloatArray:
-        """Point at the first rate with type II error 0, as a column of rows; its slope is flatter than any."""
+        """Point at the first rate with type II error 0, one row for each number; its slope is flatter than any."""
         flat = self._inverse.singular_power
         rest = _rest(flat)
         return _edge(

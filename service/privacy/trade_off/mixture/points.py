@@ -58,7 +58,7 @@ class LogPoints:
     Attributes
     ----------
     error, power, slope : array of shape (2, n)
-        Lower and upper bounds of ln f, ln power and the log slope.
+        Lower and upper bounds of ln of the type II error, ln power and the log slope.
     levels : array of shape (k, n)
         Levels near the slope.
     """
@@ -107,7 +107,7 @@ class MixturePoints:
         return LogPoints(error, power, np.stack((search.left, search.right)), levels)
 
     def _at(self, c: FloatArray, nodes: Sequence[SearchStarts]) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return points of the mixture where its slope is -e^c, and rates proved to be below and above them.
+        """Return points of the mixture at which its slope is -e^c, and rates proved to be below and above these points.
 
         The searches on the parts start at `nodes`. Each rate is given together with its complement.
         """
@@ -183,7 +183,7 @@ def _line(rows: FloatArray, alpha: FloatArray, rest: FloatArray, side: int) -> F
 
     `rows` describes a point with the log slope c, and `rest` is 1 - alpha. The line has the slope -e^c below the type
     II error f, and e^c above the power. It is moved outwards by the loss of the point, its distance from the exact
-    tangent point.
+    tangent point. The shape is that of `alpha`.
     """
     shift = _chosen(alpha <= 0.5, alpha - rows[ALPHA_LOW], rows[REST_HIGH] - rest) + rows[LOSS]
     shift = shift + 4 * UNIT_ROUNDOFF * np.abs(shift)

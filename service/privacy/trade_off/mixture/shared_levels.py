@@ -12,6 +12,9 @@ rates at once. Then a few levels around it prove both bounds:
 - The sum in the minimum, and -k (1 - alpha - g'(1/k)), are convex in k. So `convex_minimum` bounds the power from below
   and f from above.
 - All parts at the rate alpha are an attack as well: power(alpha) >= sum w_i power_i(alpha).
+- The curve has a point with the slope -k, and a + f(a)/k = (1 - g(k))/k there. So f(alpha) <= 1 - g(k) for every rate
+  alpha >= (1 - g(k))/k. Likewise f(alpha) <= k (1 - g'(1/k)) for every rate alpha >= 1 - g'(1/k). These bounds need no
+  level near the slope at alpha, which is out of reach where nearly all attacks succeed.
 
 The sum over parts is evaluated once for each level, so that no part needs its own search.
 """
@@ -25,7 +28,7 @@ from typing import Final, Generic, TypeVar
 
 import numpy as np
 
-from service.privacy.enclosure import EnclosureArray
+from service.privacy.enclosure import SMALLEST, EnclosureArray
 from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 from service.privacy.numerics.work import is_spent, run_to_end
@@ -41,6 +44,12 @@ FARTHEST: Final = 700.0
 FAR_APART, BESIDE = 1.0, 0.01
 """Width of an interval around 0 in which the sign of a level is determined first, and the levels that show the sign."""
 ASIDE: Final = np.array([-BESIDE, 0.0, BESIDE])
+NEARLY_CERTAIN: Final = 1e-9
+"""Largest distance of g + k alpha from 1 at which the levels around 0 do not show the sign of the best level."""
+FARTHER_ON: Final = np.linspace(1 / 16, 1, 16)
+"""Levels that show this sign, relative to the largest level."""
+FROM_CERTAIN: Final = 32.0
+"""Minus ln of the rounding of a delta near 1, approximately."""
 STENCIL: Final = np.array([-16.0, -4.0, -2.0, -1.0, 0.0, 1.0, 2.0, 4.0, 16.0])
 WIDER, NARROWER = 16.0, 0.9
 PROOFS: Final = 18
@@ -83,7 +92,7 @@ Recorded = TypeVar("Recorded")
 
 
 class _Recorded(Generic[Recorded]):
-    """Function of arrays that records its complete results, so that a search that was cut short resumes."""
+    """Function of arrays that records its complete results, so that an interrupted search can resume."""
 
     def __init__(self, compute: Callable[[FloatArray], Recorded]) -> None:
         self._compute, self._left = compute, MOST_RECORDED
@@ -120,7 +129,7 @@ class SharedLevels:
     ) -> SharedLevels:
         """Return the search for points of a mixture of `curves`, which evaluates points of the parts at equal rates.
 
-        `sums` has the weights, `profile` and `mirrored` compute ln of the profile for both orders of the hypotheses.
+        `sums` has the weights, `profile` and `mirrored` compute ln delta for the hypotheses in order and swapped.
         """
         return SharedLevels(profile, mirrored, partial(_start_of_parts, curves, sums))
 
@@ -128,7 +137,7 @@ class SharedLevels:
     def of_profile(curve: AbstractTradeOff, profile: LogProfile, mirrored: LogProfile) -> SharedLevels:
         """Return the search for points of any `curve`, from its profile and its extreme slopes alone.
 
-        `profile` and `mirrored` compute ln of the profile for both orders of the hypotheses.
+        `profile` and `mirrored` compute ln delta for the hypotheses in order and swapped.
         """
         return SharedLevels(profile, mirrored, partial(_start_of_profile, curve))
 
@@ -186,8 +195,21 @@ class SharedLevels:
         if at.size:
             seen, _ = self._about_power(alpha, found, at, np.arange(at.size), np.tile(ASIDE, (at.size, 1)))
             above = seen[:, -1] < seen[:, 0]
+            flat = np.flatnonzero(np.abs(seen).max(axis=1) <= NEARLY_CERTAIN)
+            if flat.size:
+                above[flat] = self._falls_above(alpha, high, found, at[flat])
             low[at], high[at] = np.where(above, -BESIDE, low[at]), np.where(above, high[at], BESIDE)
         return low, high
+
+    def _falls_above(self, alpha: FloatArray, high: FloatArray, found: _Found, at: IndexArray) -> BoolArray:
+        """Return whether the best level is above 0, for tiny rates alpha[at] at which g + k alpha is nearly 1 near 0.
+
+        Levels up to `high` show whether this sum falls farther on. One level has k alpha about as large as the rounding
+        of g. It narrows the bounds in `found` if the power at alpha is 1 within rounding.
+        """
+        levels = np.concatenate([high[at, None] * FARTHER_ON, -np.log(alpha[at, None]) - FROM_CERTAIN], axis=1)
+        seen, _ = self._about_power(alpha, found, at, np.arange(at.size), np.sort(levels, axis=1))
+        return seen.min(axis=1) < -2 * NEARLY_CERTAIN
 
     def _about_power(
         self, alpha: FloatArray, found: _Found, at: IndexArray, some: IndexArray, levels: FloatArray
@@ -280,6 +302,9 @@ class SharedLevels:
         rounding = SLACK * (1 + np.abs(unit[:, 0]))
         found.power[0, at] = np.fmax(found.power[0, at], least + unit[:, 0] - rounding)
         found.power[1, at] = np.fmin(found.power[1, at], log(high.min(axis=1)) + unit[:, 0] + rounding)
+        missed = _log_missed(ends[0])
+        reached = lines - missed > SLACK * (1 + np.abs(lines))
+        _add_upper(found, at, np.where(reached, missed, 0.0))
         found.slope[0, at], found.slope[1, at] = (
             np.maximum(found.slope[0, at], left),
             np.minimum(found.slope[1, at], right),
@@ -348,6 +373,23 @@ def _tighten_error(
     found.error[0, at] = np.fmax(found.error[0, at], np.minimum(log(best) + scale - error, 0.0))
     largest = -convex_minimum(k, -high, -low, MARGIN) * (1 + 8 * SLACK)
     found.error[1, at] = np.fmin(found.error[1, at], log(np.maximum(largest, 0.0)) + scale + error)
+    missed = _log_missed(ends[0])
+    reached = missed <= np.log(alpha)[:, None] - SLACK * (1 - np.log(alpha))[:, None]
+    _add_upper(found, at, np.where(reached, missed + c + error[:, None], 0.0))
+
+
+def _log_missed(log_delta: FloatArray) -> FloatArray:
+    """Return an upper bound of ln(1 - delta) for the lower bounds `log_delta` of ln delta, in their shape."""
+    missed = log(np.maximum(-np.expm1(log_delta), SMALLEST))
+    return missed + SLACK * (1 + np.abs(missed))
+
+
+def _add_upper(found: _Found, at: IndexArray, bounds: FloatArray) -> None:
+    """Narrow upper bounds of ln of the type II error in `found`, at the rates with the indices `at`, by all `bounds`.
+
+    `bounds` has shape (n, K), with K bounds for each rate.
+    """
+    found.error[1, at] = np.fmin(found.error[1, at], bounds.min(axis=1))
 
 
 @np.errstate(all="ignore")

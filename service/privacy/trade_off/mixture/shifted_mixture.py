@@ -22,6 +22,7 @@ from service.privacy.enclosure import Enclosure, EnclosureArray, Evidence
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
+from service.privacy.trade_off.atomic_law import AtomicLaw
 from service.privacy.trade_off.enclosed.logs import log_ends
 from service.privacy.trade_off.mixture.shared_levels import SharedLevels
 
@@ -37,12 +38,15 @@ class Shifts:
         a_j in nats, and ln q_j with the masses q_j under H1.
     loss_error, mass_error : float
         Absolute errors of every value, and of every logarithm.
+    lost : float
+        Upper bound of the masses under both hypotheses that the values leave out.
     """
 
     loss: FloatArray
     log_mass: FloatArray
     loss_error: float
     mass_error: float
+    lost: float = 0.0
 
     @staticmethod
     def of(two_point: tuple[tuple[float, int], ...]) -> Shifts:
@@ -69,10 +73,15 @@ class Shifts:
             mass_error + 2 * terms * float(np.abs(log_mass).max()),
         )
 
+    @staticmethod
+    def of_law(law: AtomicLaw) -> Shifts:
+        """Return the losses of `law` with their masses."""
+        return Shifts(law.losses, law.log_present, law.position_error, law.mass_error, law.dropped)
+
     def reversed(self) -> Shifts:
         """Return the shifts of the swapped hypotheses: the summed loss is negated, and the masses are those of H0."""
         error = self.mass_error + self.loss_error + 2 * UNIT_ROUNDOFF * float(np.abs(self.log_mass).max())
-        return Shifts(-self.loss, self.log_mass - self.loss, self.loss_error, error)
+        return Shifts(-self.loss, self.log_mass - self.loss, self.loss_error, error, self.lost)
 
 
 @final
@@ -122,7 +131,7 @@ class ShiftedMixture(AbstractTradeOff):
         return EnclosureArray.from_logs(np.minimum(lower, 0.0), np.minimum(upper, 0.0))
 
     def log_profile(self, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return bounds of the log profile.
+        """Return bounds of ln of the privacy profile.
 
         Parameters
         ----------
@@ -132,7 +141,7 @@ class ShiftedMixture(AbstractTradeOff):
         Returns
         -------
         (array, array)
-            Lower and upper bounds of ln delta(eps), shape (n,), from `rest` at both bounds of each threshold.
+            Lower and upper bounds of ln delta(eps), shape (n,), from the curve without the independent loss.
         """
         shifts = self.shifts
         thresholds = epsilon[:, None] - shifts.loss
@@ -147,6 +156,9 @@ class ShiftedMixture(AbstractTradeOff):
                 total: FloatArray = np.logaddexp.reduce(shifts.log_mass + logs, axis=1)
                 moved: FloatArray = total + side * (error + 4 * UNIT_ROUNDOFF * np.abs(total))
                 sums.append(np.where(np.isfinite(total), moved, total))
+        if shifts.lost > 0:
+            whole: FloatArray = np.logaddexp(sums[1], math.log(shifts.lost))
+            sums[1] = whole + 2 * FUNCTION_ERROR * (1 + np.abs(whole))
         return sums[0], sums[1]
 
     @override

@@ -38,6 +38,8 @@ class AbstractSampled(AbstractTradeOff, Generic[BaseT]):
 class AbstractSampledAdd(AbstractSampled[BaseT]):
     """Trade-off curve of a sampled step in the add direction: f_p(alpha) = (1 - p)(1 - alpha) + p f(alpha).
 
+    p is the sampling rate, and f the type II error of the base curve.
+
     Notes
     -----
     The power is (1 - p) alpha + p power_base(alpha). The profile is p delta_base(ln(1 + (e^eps - 1)/p)) above ln(1 -
@@ -84,6 +86,8 @@ class AbstractSampledAdd(AbstractSampled[BaseT]):
 
 class AbstractSampledRemove(AbstractSampled[BaseT]):
     """Trade-off curve of a sampled step in the remove direction: the inverse of (1 - p)(1 - alpha) + p f(alpha).
+
+    p is the sampling rate, and f the type II error of the base curve.
 
     Notes
     -----
@@ -141,6 +145,9 @@ def low_profile(bounds: EnclosureArray, below: BoolArray, epsilon: FloatArray) -
 
 
 def sampled_enclosure(ratio: Enclosure, rate: float) -> Enclosure:
-    """Enclose the log-likelihood ratio after sampling with probability `rate`, from `ratio` without sampling."""
+    """Enclose ln(1 - p + p e^L), the log-likelihood ratio (nats) after sampling with probability p = `rate`.
+
+    `ratio` encloses the log-likelihood ratio L without sampling.
+    """
     ends = sampled_log_ratio(np.array([ratio.lower, ratio.upper]), rate)
     return Enclosure(float(ends.lower[0]), float(ends.upper[1]), ratio.evidence)

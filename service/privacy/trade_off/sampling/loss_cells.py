@@ -45,7 +45,7 @@ class Cells:
     Attributes
     ----------
     log_mass, mean : array of shape (2, K)
-        Lower and upper bounds of ln w1, the mass under H1, and of the log mean ratio l_m.
+        Lower and upper bounds of ln w1, the mass under H1, and of l_m, ln of the mean likelihood ratio of the cell.
     border : array of shape (2, K + 1)
         Lower and upper bounds of l at the borders.
     """
@@ -65,7 +65,7 @@ class Cells:
         return Cells(log_mass, inside, border)
 
     def swapped(self) -> Cells:
-        """Return the same cells for swapped hypotheses: log-likelihood ratios are -l, and masses are those of H0."""
+        """Return the cells for swapped hypotheses: log-likelihood ratios change their sign, masses are those of H0."""
         slack = 2 * UNIT_ROUNDOFF * (np.abs(self.log_mass) + np.abs(self.mean)) * OUTWARD
         with np.errstate(invalid="ignore"):
             mass = self.log_mass - self.mean[::-1] + slack
@@ -93,7 +93,7 @@ class CellStep(ABC):
     @property
     @abstractmethod
     def spread(self) -> float:
-        """Approximate standard deviation of the privacy loss, by which steps are ordered."""
+        """Approximate standard deviation (nats) of the privacy loss, by which steps are ordered."""
 
     @abstractmethod
     def first_borders(self) -> FloatArray:
@@ -211,7 +211,7 @@ def log_masses(law: LocationLaw, borders: FloatArray, shift: float) -> FloatArra
 
 
 def _log_cdf(law: LocationLaw, points: FloatArray, shift: float) -> tuple[FloatArray, FloatArray]:
-    """Return ln F at the rounded `points` minus `shift`, and its error, shape (n,).
+    """Return ln F at t = `points` - `shift`, rounded, and the error of ln F, shape (n,).
 
     F is the distribution function of the noise `law`. The error is 0 at infinity. Elsewhere it follows from the slope
     of ln F at t, at most 1 + |t|.

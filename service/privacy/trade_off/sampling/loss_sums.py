@@ -116,27 +116,33 @@ class Sums:
         return log_ends(self.rest.profile(epsilon - losses - side * slack))[(side + 1) // 2]
 
     def lower(self, epsilon: float, side: int = -1) -> float:
-        """Return a lower (side -1) or upper (1) bound of ln of the lower sum for delta(epsilon).
+        """Return a lower (`side` -1) or upper (1) bound of ln of the lower sum for delta(epsilon), epsilon in nats.
 
         The lower sum bounds the profile of two steps from below, up to rounding.
         """
         return _log_sum(self.lower_parts(epsilon, side), side)
 
     def upper(self, epsilon: float) -> float:
-        """Return an upper bound of the logarithm of the upper sum for the profile at one eps."""
+        """Return an upper bound of ln of the upper sum for the privacy profile at one `epsilon` (nats).
+
+        The upper sum bounds the profile of two steps from above.
+        """
         return _log_sum(self.upper_parts(epsilon), 1)
 
     def log_ends_at(self, epsilon: float) -> tuple[float, float]:
-        """Return (lower, upper) bounds of ln delta(`epsilon`) at one epsilon."""
+        """Return (lower, upper) bounds of ln delta(`epsilon`), the profile of the two steps together, at one epsilon.
+
+        `epsilon` is in nats.
+        """
         return self.lower(epsilon), self.upper(epsilon)
 
     def profile(self, epsilon: FloatArray) -> EnclosureArray:
-        """Return enclosures of the profile delta(`epsilon`), shape (n,)."""
+        """Return enclosures of delta(`epsilon`), the profile of the two steps together; epsilon in nats, shape (n,)."""
         ends = np.minimum(np.array([self.log_ends_at(each) for each in epsilon.tolist()]), 0.0)
         return EnclosureArray.from_logs(ends[:, 0], ends[:, 1])
 
     def middle(self, epsilon: float) -> float:
-        """Return approximate ln delta(eps) at one eps, for searches."""
+        """Return approximate ln delta(epsilon) at one `epsilon` (nats), without an error bound, for searches."""
         lower, upper = self.about_parts(epsilon)
         return float(np.logaddexp(_log_sum(lower, -1), _log_sum(upper, 1)) - math.log(2))
 
@@ -150,7 +156,7 @@ class Sums:
         return low, high
 
     def near_root(self, epsilon: float, log_delta: float, most: float) -> tuple[float, float]:
-        """Return approximate epsilons at which the lower and the upper sum for the profile are e^`log_delta`.
+        """Return approximate epsilons (nats) at which the lower and the upper sum for the profile are e^`log_delta`.
 
         The slope of the lower sum at `epsilon` gives both. `most` is the largest result. Sums bound the profile of two
         steps.
@@ -166,7 +172,8 @@ class Sums:
     def refined(self, epsilon: float, target: float) -> Sums:
         """Return sums over so many cells that the lower and the upper sum at `epsilon` nearly agree.
 
-        Their relative difference is about `target`. Cells are intervals of the noise of the first step.
+        Their relative difference is about `target`, or larger if the cells would be too many or the work of the request
+        is spent. Cells are intervals of the noise of the first step.
         """
         found = self
         for _ in range(MOST_ROUNDS):

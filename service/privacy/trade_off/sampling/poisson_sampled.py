@@ -60,7 +60,10 @@ class PoissonSampledRemove(AbstractSampledRemove[AbstractShifted]):
     @property
     @override
     def global_gdp_mu(self) -> Enclosure | None:
-        """mu of the curve of the other direction, because the curve of mu-GDP is its own inverse."""
+        """Smallest mu for which the curve is mu-GDP: that of the add direction.
+
+        The curve of mu-GDP is its own inverse, so that both directions have one mu.
+        """
         return self.base.global_gdp_mu
 
     @override
@@ -88,7 +91,7 @@ class PoissonSampledRemove(AbstractSampledRemove[AbstractShifted]):
         return EnclosureArray(value - error, value + error)
 
     def _thresholds(self, target: FloatArray, sign: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return proved (lower, upper) bounds of t with (1 - p) F(t) + p F(t + `sign` mu) = `target` <= 1/2.
+        """Return proved (lower, upper) bounds of thresholds t with (1 - p) F(t) + p F(t + `sign` mu) = `target` <= 1/2.
 
         F is the distribution function of the noise, p the sampling rate and mu the shift.
         """
@@ -113,7 +116,7 @@ class PoissonSampledRemove(AbstractSampledRemove[AbstractShifted]):
     def _rate_bounds(self, t: FloatArray, sign: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return (lower, upper) bounds of (1 - p) F(t) + p F(t + `sign` mu) over the enclosure of the shift mu.
 
-        F is the distribution function of the noise and p the sampling rate.
+        F is the distribution function of the noise, p the sampling rate, and t a threshold of the outcome.
         """
         shift = self.base.shift
         moved = t + sign * shift.upper

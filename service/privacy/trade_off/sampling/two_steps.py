@@ -60,7 +60,7 @@ class TwoSteps(AbstractTradeOff):
 
     Notes
     -----
-    Each hypothesis must be absolutely continuous with respect to the other. The relative width is about 1e-7 for
+    Each hypothesis must give mass to every outcome to which the other gives mass. The relative width is about 1e-7 for
     profile, power and type II error, and 1e-6 for epsilon, wherever numbers are above 1e-250 (tested). Type II errors
     far below 1 at rates far below 1 lose digits, since both formulas of a point are then differences of numbers near 1.
 
@@ -166,14 +166,14 @@ class TwoSteps(AbstractTradeOff):
         return low, high, *power, -math.inf, math.inf
 
     def _levels(self, most: float) -> tuple[float, float]:
-        """Return the interval of levels (ln of likelihood ratios), from about ln(1/2) up to `most`."""
+        """Return the interval of log-likelihood ratios (nats) to search, from about ln(1/2) up to `most`."""
         top = min(self.largest_log_ratio.upper, most)
         return min(BELOW, top), top
 
     def _power(self, rate: float) -> tuple[float, float, float] | None:
         """Return lower and upper bound of the power at a false positive rate, and the approximate log slope, or None.
 
-        None stands for a large power with a slope below 1, for which the type II error is evaluated instead.
+        None stands for a power above 1/2 with a slope below 1, for which the type II error is evaluated instead.
         """
         bottom, top = self._levels(min(-math.log(rate), LARGEST))  # at the best level k alpha <= 1
 
@@ -324,7 +324,7 @@ def _lowest(function: Callable[[float], float], bottom: float, top: float) -> fl
 
 
 def _root(sums: Sums, log_delta: float, most: float) -> float:
-    """Return the approximate epsilon, at most `most`, at which ln of the profile is `log_delta`.
+    """Return the approximate epsilon (nats), at most `most`, at which ln of the profile is `log_delta`.
 
     `sums` bound the profile of two steps.
     """

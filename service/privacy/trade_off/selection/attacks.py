@@ -68,10 +68,12 @@ def attacked(ahead: Nodes, back: Nodes, counts: TrialCounts, epsilons: FloatArra
 
 
 def _tests(nodes: Nodes, counts: TrialCounts, epsilons: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return upper bounds of the rates and lower bounds of the powers of the best tests for each log slope.
+    """Return (rates, powers) of the best tests for each log slope, as upper bounds of rates and lower bounds of powers.
 
-    `nodes` are points of the curve of one trial, `counts` is the law of the number of trials, and `epsilons` are the
-    log slopes.
+    A test rejects H0 if the best score, which is the released one, is in a middle zone of scores. The best test for a
+    slope m has the largest power - m rate. `nodes` are points of the curve of one trial, `counts` is the law of the
+    number of trials, and `epsilons` are the log slopes (nats). Tests whose power is not above their rate are left out,
+    so both arrays may be shorter than `epsilons`.
     """
     slopes = np.exp(epsilons)
     coarse = np.arange(1, len(nodes.rate), STRIDE)
@@ -101,7 +103,9 @@ def _tests(nodes: Nodes, counts: TrialCounts, epsilons: FloatArray) -> tuple[Flo
 def _test(nodes: Nodes, counts: TrialCounts, top: IndexArray, middle: IndexArray) -> tuple[FloatArray, FloatArray]:
     """Return an upper bound of the rate and a lower bound of the power of tests with three zones of scores.
 
-    `top` are the nodes at the top of the middle zone, and `middle` those with the rate of the middle zone.
+    The test rejects H0 if the best score is in the middle zone. `nodes` are points of the curve of one trial, and
+    `counts` is the law of the number of trials. `top` are the indices of nodes at the upper end of the middle zone.
+    `middle` are those of nodes whose rate is the probability of this zone in one trial.
     """
     rate = counts.rise(nodes.rate[top], nodes.rest[top], nodes.rate[middle])
     power = counts.rise(

@@ -33,9 +33,11 @@ SLACK: Final = 1e-9
 
 
 def blocks_of(counts: TrialCounts) -> tuple[list[int], FloatArray, float] | None:
-    """Return the largest numbers of runs of blocks, the probabilities of the blocks, and that of larger numbers.
+    """Return the largest number of runs in each block, the probability of each block, and that of more runs.
 
-    The probabilities are upper bounds. The result is None for laws of too many runs.
+    A block is a range of numbers of runs with the law `counts`. The probabilities are upper bounds. The result is None
+    if 50 times the mean number of runs exceeds a limit, if one run has probability 0, or if the probabilities do not
+    fall like a geometric series.
     """
     mean, first = counts.mean_count, counts.least_slope
     if not first > 0 or 50 * mean + 1_000 > MOST:
@@ -59,7 +61,7 @@ def blocks_of(counts: TrialCounts) -> tuple[list[int], FloatArray, float] | None
 def deltas_given_count(
     counts: TrialCounts, composed: Callable[[int], AbstractTradeOff], epsilons: FloatArray
 ) -> FloatArray | None:
-    """Return upper bounds of the profile of the best of K runs, or None for laws of too many runs.
+    """Return upper bounds of the profile of the best of K runs, or None for laws without blocks (`blocks_of`).
 
     Parameters
     ----------
@@ -73,7 +75,7 @@ def deltas_given_count(
     Returns
     -------
     array of shape (m,) or None
-        Sums over blocks of probability times delta.
+        Sums over blocks of the probability times the delta of the largest number of runs in the block.
     """
     known = blocks_of(counts)
     if known is None:

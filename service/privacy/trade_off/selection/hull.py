@@ -44,7 +44,8 @@ def upper_hull(x: FloatArray, y: FloatArray) -> IndexArray:
 def thinned(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return rises and log slopes of edges of a hull above the concave polygon through (x, y), from (0, 0).
 
-    Edges whose slope is close to that of the edge before are omitted, and their neighbours extended until they meet.
+    Edges whose log slope is within a spacing of that of the last kept edge are omitted, and their neighbours extended
+    until they meet. The spacing is a share of the range of log slopes. Rises are in y, and slopes are dy/dx.
     """
     run, rise = np.diff(x), np.diff(y)
     with np.errstate(divide="ignore"):

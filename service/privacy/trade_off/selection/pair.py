@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import final
@@ -15,6 +16,7 @@ from service.privacy.trade_off.combinators.easiest import EasiestOf
 from service.privacy.trade_off.combinators.tighter_of import TighterOf
 from service.privacy.trade_off.pair import TradeOffPair
 from service.privacy.trade_off.selection.attacks import GUESSING, attacked
+from service.privacy.trade_off.selection.far_attacks import NEAREST, FarAttacks
 from service.privacy.trade_off.selection.given_count import deltas_given_count
 from service.privacy.trade_off.selection.nodes import Nodes
 from service.privacy.trade_off.selection.scaled import ScaledTradeOff
@@ -51,7 +53,7 @@ class TrialCurves:
 
     @cached_property
     def attacks(self) -> list[tuple[Nodes, Nodes]]:
-        """Points of attained curves in both directions."""
+        """Points of the attained curves of one run, each in the add and in the remove direction."""
         found: list[tuple[Nodes, Nodes]] = []
         for each in self.runs:
             ahead = self._attained(each.add)
@@ -88,15 +90,19 @@ def selected_curve(
     if trials.back is not trials.ahead:
         lines.append(_lines(trials.back, counts, None if composed is None else lambda n: composed(n).remove))
     above: list[AbstractTradeOff] = [BetweenLines.of(lines[0], lines[-1], trials.pair.add.method)]
-    if counts.fixed is None:
-        above.append(ScaledTradeOff(trials.ahead.curve, counts.mean_count, counts.least_slope, counts.nothing))
-    elif composed is not None:
+    if counts.fixed is None and counts.log_least_slope > -math.inf:
+        above.append(ScaledTradeOff(trials.ahead.curve, counts.mean_count, counts.log_least_slope, counts.nothing))
+    if counts.fixed is not None and composed is not None:
         above.append(dominating(composed(counts.fixed).add))
     slopes = _slopes(*lines[0])
     tests: list[AbstractTradeOff] = [attacked(ahead, back, counts, slopes) for ahead, back in trials.attacks]
     if lines[0][0][-1] >= LARGEST and counts.nothing == 0:
         # Attacks on scores are not searched beyond. A score that says nothing releases the output of one run.
         tests += [attained(each.add) for each in trials.runs]
+    farthest = (counts.fixed or 0) * max(trial.profile[0][-1] for trial in (trials.ahead, trials.back))
+    if max(farthest, *(known[-1] for known, _ in lines)) >= NEAREST:
+        runs = zip(trials.runs, trials.attacks, strict=True)
+        tests += [FarAttacks(attained(each.add), counts, ahead, back) for each, (ahead, back) in runs]
     below = EasiestOf(tuple(tests)) if len(tests) > 1 else tests[0] if tests else GUESSING
     return Bracketed(below, TighterOf(above) if len(above) > 1 else above[0])
 
@@ -104,11 +110,15 @@ def selected_curve(
 def _lines(
     trial: TrialCurve, counts: TrialCounts, composed: Callable[[int], AbstractTradeOff] | None
 ) -> tuple[FloatArray, FloatArray]:
-    """Return epsilons, and upper bounds of delta in one direction: the smallest of those that are known.
+    """Return rising epsilons (nats), and upper bounds of delta of the best of K runs in one direction.
 
-    The best of K runs is a function of the outputs of all runs, so that delta(0) is at most E K times that of one run.
+    The bounds are the smallest of all that are known. `trial` is the curve of one run, `counts` the law of K, and
+    `composed` returns the curve of n composed runs. The best of K runs is a function of the outputs of all runs, so
+    that delta(0) is at most E K times that of one run. No delta exceeds P(K >= 1), because "nothing is released" has
+    the same probability under both laws.
     """
     epsilons, deltas = SelectionBound(trial, counts).lines()
+    deltas = np.minimum(deltas, (1 - counts.nothing) * (1 + SLACK))
     if counts.fixed is not None:
         return epsilons, deltas
     deltas = np.minimum(deltas, counts.mean_count * trial.curve.profile_at(0.0).upper * (1 + SLACK))
@@ -127,7 +137,7 @@ def attained(curve: AbstractTradeOff) -> AbstractTradeOff:
 
 
 def _slopes(epsilons: FloatArray, deltas: FloatArray) -> FloatArray:
-    """Return the log slopes for which attacks are searched: most where delta is neither tiny nor near 1."""
+    """Return the log slopes (nats) for which attacks are searched: most where delta is neither tiny nor near 1."""
     middle = np.flatnonzero((deltas - deltas[-1] > FAINT) & (deltas < PLAIN))
     first, last = (int(middle[0]), int(middle[-1])) if middle.size else (0, 0)
     chosen: list[FloatArray] = [np.linspace(0, len(epsilons) - 1, FEW), np.linspace(first, last, MANY)]

@@ -43,9 +43,9 @@ class ScaledTradeOff(AbstractTradeOff):
     ----------
     curve : AbstractTradeOff
         Curve of one run, or of a pair that dominates each run.
-    most, least, nothing : float
-        Largest density a = E K and smallest density b > 0 of the released output with respect to one run, and the
-        probability c that nothing is released.
+    most, log_least, nothing : float
+        Largest density a = E K of the released output with respect to one run, ln of the smallest density b > 0, and
+        the probability c that nothing is released.
 
     Notes
     -----
@@ -55,9 +55,11 @@ class ScaledTradeOff(AbstractTradeOff):
     evidence = Evidence.CERTIFIED
     is_capped = True
 
-    def __init__(self, curve: AbstractTradeOff, most: float, least: float, nothing: float) -> None:
-        self.curve, self.most, self.least, self.nothing, self.method = curve, most, least, nothing, curve.method
-        self._moved = math.log(most / least) + SLACK
+    def __init__(self, curve: AbstractTradeOff, most: float, log_least: float, nothing: float) -> None:
+        self.curve, self.most, self.nothing, self.method = curve, most, nothing, curve.method
+        self._log_least, self.least = log_least, math.exp(log_least)
+        self._slack = SLACK * (1 + abs(log_least))
+        self._moved = math.log(most) - log_least + self._slack
 
     @property
     @override
@@ -80,18 +82,19 @@ class ScaledTradeOff(AbstractTradeOff):
 
     @override
     def reversed(self) -> ScaledTradeOff:
-        return ScaledTradeOff(self.curve.reversed(), self.most, self.least, self.nothing)
+        return ScaledTradeOff(self.curve.reversed(), self.most, self._log_least, self.nothing)
 
     @override
     def _points_formula(self, alpha: FloatArray) -> CurvePoints:
-        power = self.curve.points(np.minimum(alpha / self.least * (1 + SLACK), 1.0)).power
+        with np.errstate(over="ignore", divide="ignore"):
+            power = self.curve.points(np.minimum(alpha / self.least * (1 + SLACK), 1.0)).power
         # Both differences with 1 are rounded such that the rate of one run is no smaller, and its error no larger.
         margin = 2 * UNIT_ROUNDOFF if self.nothing > 0 else 0.0
         kept = np.maximum(1 - alpha - self.nothing * (1 + SLACK) - margin, 0.0) / self.most * (1 - SLACK)
         error = self.curve.points(np.clip(np.nextafter(1 - kept, 2.0), 0.0, 1.0)).type_two_error
         anything = np.full_like(alpha, np.inf)
-        type_two_error = _times(error, self.least * (1 - SLACK))
-        power = _plus(_times(power, self.most * (1 + SLACK)), np.full_like(alpha, self.nothing))
+        type_two_error = _times(error, self._log_least - self._slack)
+        power = _plus(_times(power, math.log(self.most) + SLACK), np.full_like(alpha, self.nothing))
         if self._has_ratios:
             # Both are bounds of the release, of which the curve has the smaller one: they cannot contradict each other.
             floor, cap = (limit(alpha, *self.outer_log_ratios) for limit in (caps.log_error_floor, caps.log_power_cap))
@@ -101,7 +104,7 @@ class ScaledTradeOff(AbstractTradeOff):
 
     @override
     def _profile_formula(self, epsilon: FloatArray) -> EnclosureArray:
-        known = _times(self.curve.profile(epsilon - self._moved), self.most * (1 + SLACK))
+        known = _times(self.curve.profile(epsilon - self._moved), math.log(self.most) + SLACK)
         known = _plus(known, -self.nothing * np.expm1(np.minimum(epsilon, 0.0)))
         largest = self.outer_log_ratios[1]
         if largest == math.inf or not self._has_ratios:
@@ -123,8 +126,8 @@ class ScaledTradeOff(AbstractTradeOff):
         return Enclosure(known.lower, known.upper + self._moved, self.evidence)
 
 
-def _times(numbers: EnclosureArray, factor: float) -> EnclosureArray:
-    lower, upper = (np.minimum(end + math.log(factor), 0.0) for end in log_ends(numbers))
+def _times(numbers: EnclosureArray, log_factor: float) -> EnclosureArray:
+    lower, upper = (np.minimum(end + log_factor, 0.0) for end in log_ends(numbers))
     return EnclosureArray.from_logs(lower, upper)
 
 

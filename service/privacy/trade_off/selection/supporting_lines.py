@@ -47,18 +47,19 @@ class Lines:
 
     @property
     def corners(self) -> FloatArray:
-        """Rates at which successive lines meet, falling, shape (m - 1,)."""
+        """False positive rates at which successive lines meet, falling, shape (m - 1,)."""
         return -np.diff(self.deltas) / np.diff(self.slopes)
 
     def interpolated(self, epsilons: FloatArray) -> FloatArray:
-        """Return the profile of the lines at epsilons >= 0: chords over e^eps, constant beyond the last line."""
+        """Return the profile of the lines at epsilons >= 0 (nats): chords over e^eps, constant beyond the last line."""
         last = len(self.epsilons) - 1
         right = np.clip(np.searchsorted(self.epsilons, epsilons), 1, max(last, 1))
         if last == 0:
             return np.full_like(epsilons, self.deltas[0])
         left = right - 1
         gap = np.expm1(self.epsilons[right] - self.epsilons[left])
-        share = np.clip(np.expm1(np.minimum(epsilons - self.epsilons[left], 700.0)) / gap, 0.0, 1.0)
+        with np.errstate(over="ignore"):  # beyond the last line the share is 1
+            share = np.clip(np.expm1(np.minimum(epsilons - self.epsilons[left], 700.0)) / gap, 0.0, 1.0)
         return (1 - share) * self.deltas[left] + share * self.deltas[right]
 
 
@@ -171,14 +172,15 @@ class BetweenLines(AbstractTradeOff):
 
 
 def _after(epsilons: FloatArray, at: IndexArray) -> FloatArray:
-    """Return the epsilon of the line after each index, infinity after the last line."""
+    """Return the epsilon (nats) of the line after each index in `at`, infinity after the last line."""
     return np.append(epsilons, np.inf)[at + 1]
 
 
 def _is_redundant(others: Lines, lines: Lines) -> bool:
-    """Return whether the flattest of `lines` lies above the corner of its neighbours.
+    """Return whether the flattest of `lines` lies above the corner of its neighbours, so that it bounds nothing.
 
-    Its neighbours are the next line, and the flattest line of `others`, which belong to the swapped direction.
+    The lines are upper bounds of a power curve, linear in the rate. Its neighbours are the next line, and the flattest
+    line of `others`, which belong to the swapped direction.
     """
     down = 1 / others.slopes[0]
     first, second = lines.slopes[:2]

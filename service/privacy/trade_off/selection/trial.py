@@ -53,7 +53,7 @@ class TrialCurve:
 
     @cached_property
     def profile(self) -> tuple[FloatArray, FloatArray]:
-        """Thresholds (nats, rising), and upper bounds of delta at each."""
+        """Thresholds (nats, rising), and upper bounds of the profile delta of one run at each, both of shape (m,)."""
         return _profile(self.curve, self.nodes)
 
 

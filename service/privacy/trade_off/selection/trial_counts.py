@@ -26,31 +26,44 @@ LEAST: Final = 1e-17
 
 
 class TrialCounts(ABC):
-    """Law of the number K of trials, which does not depend on the data."""
+    """Law of the number K of trials, which does not depend on the data.
+
+    A trial is one run of a mechanism; the best output of all trials is released. phi(z) = E z^K is the generating
+    function of K.
+    """
 
     @property
     def fixed(self) -> int | None:
-        """The number of trials if it is fixed. Otherwise None: the bounds then rely on equal laws of all trials."""
+        """The number of trials if it is fixed, and None if it is random.
+
+        Bounds for a random number rely on equal laws of all trials.
+        """
         return None
 
     @property
     def mean_count(self) -> float:
-        """Mean number of trials phi'(1)."""
+        """Mean E K of the number K of trials."""
         return float(self.slope(np.ones(1), np.zeros(1))[0])
 
     @property
     def least_slope(self) -> float:
-        """Probability phi'(0) of one trial, the smallest derivative."""
+        """Probability P(K = 1) of exactly one trial: phi'(0) for the generating function phi(z) = E z^K."""
         return float(self.slope(np.zeros(1), np.ones(1))[0])
+
+    @property
+    def log_least_slope(self) -> float:
+        """ln P(K = 1), also where this probability is below the smallest double."""
+        least = self.least_slope
+        return math.log(least) if least > 0 else -math.inf
 
     @property
     @abstractmethod
     def nothing(self) -> float:
-        """Probability phi(0) that there is no trial, so that nothing is released."""
+        """Probability P(K = 0) that there is no trial, so that nothing is released."""
 
     @abstractmethod
     def slope(self, z: FloatArray, rest: FloatArray) -> FloatArray:
-        """Return the derivative phi'(z) of the generating function.
+        """Return the derivative phi'(z) of the generating function phi(z) = E z^K of the number K of trials.
 
         Parameters
         ----------
@@ -65,7 +78,7 @@ class TrialCounts(ABC):
 
     @abstractmethod
     def curvature(self, z: FloatArray, rest: FloatArray) -> FloatArray:
-        """Return the second derivative phi''(z) of the generating function.
+        """Return the second derivative phi''(z) of the generating function phi(z) = E z^K of the number K of trials.
 
         Parameters
         ----------
@@ -80,7 +93,7 @@ class TrialCounts(ABC):
 
     @abstractmethod
     def growth(self, z: FloatArray, rest: FloatArray) -> FloatArray:
-        """Return the derivative of ln phi''(z), where phi'' is the second derivative of the generating function.
+        """Return the derivative of ln phi''(z), for the generating function phi(z) = E z^K of the number K of trials.
 
         Parameters
         ----------
@@ -110,7 +123,7 @@ class TrialCounts(ABC):
 
     @abstractmethod
     def rise(self, z: FloatArray, rest: FloatArray, step: FloatArray) -> FloatArray:
-        """Return phi(z) - phi(z - step), without cancellation.
+        """Return phi(z) - phi(z - step) without cancellation, phi(z) = E z^K for the number K of trials.
 
         Parameters
         ----------
@@ -131,8 +144,8 @@ class TrialCounts(ABC):
 class NegativeBinomialCounts(TrialCounts):
     """Negative binomial law, truncated to K >= 1, with mean `mean` > 1, shape s and a parameter g in (0, 1).
 
-    phi(z) = ((1 - (1-g) z)^-s - 1)/(g^-s - 1), and ln(1 - (1-g) z)/ln g for s = 0. The mean is
-    ((1-g)/g) s/(1 - g^s), which falls from infinity to 1 as g rises from 0 to 1. Shape 1 is the geometric law.
+    The generating function is phi(z) = ((1 - (1-g) z)^-s - 1)/(g^-s - 1), and ln(1 - (1-g) z)/ln g for s = 0. The mean
+    is ((1-g)/g) s/(1 - g^s), which falls from infinity to 1 as g rises from 0 to 1. Shape 1 is the geometric law.
     """
 
     mean: float
@@ -207,9 +220,9 @@ class NegativeBinomialCounts(TrialCounts):
 @final
 @dataclass(frozen=True)
 class BinomialCounts(TrialCounts):
-    """Binomial law: each of `count` trials is run with probability `probability`. phi(z) = (1 - p (1 - z))^n.
+    """Binomial law of the number of trials: each of n = `count` trials is run with probability p = `probability`.
 
-    With probability 1 the number of trials is fixed.
+    The generating function is phi(z) = (1 - p (1 - z))^n. With probability 1 the number of trials is fixed.
     """
 
     count: int
@@ -225,8 +238,15 @@ class BinomialCounts(TrialCounts):
     def nothing(self) -> float:
         return 0.0 if self.probability == 1 else math.exp(self.count * math.log1p(-self.probability))
 
+    @property
+    @override
+    def log_least_slope(self) -> float:
+        if self.probability == 1:
+            return 0.0 if self.count == 1 else -math.inf
+        return math.log(self.count * self.probability) + (self.count - 1) * math.log1p(-self.probability)
+
     def _power(self, rest: FloatArray, exponent: int) -> FloatArray:
-        """Return (1 - p rest)^exponent; 1 for the exponent 0, and 0 for negative exponents."""
+        """Return (1 - p rest)^exponent, p the probability of a trial; 1 for exponent 0, 0 for negative exponents."""
         if exponent <= 0:
             return np.full_like(rest, float(exponent == 0))
         with np.errstate(divide="ignore"):
@@ -269,7 +289,7 @@ class BinomialCounts(TrialCounts):
 @final
 @dataclass(frozen=True)
 class PoissonCounts(TrialCounts):
-    """Poisson law with mean m > 0. phi(z) = e^(-m (1 - z))."""
+    """Poisson law of the number of trials with mean m > 0, and the generating function phi(z) = e^(-m (1 - z))."""
 
     mean: float
 
@@ -277,6 +297,11 @@ class PoissonCounts(TrialCounts):
     @override
     def nothing(self) -> float:
         return math.exp(-self.mean)
+
+    @property
+    @override
+    def log_least_slope(self) -> float:
+        return math.log(self.mean) - self.mean
 
     @override
     def slope(self, z: FloatArray, rest: FloatArray) -> FloatArray:

@@ -80,7 +80,7 @@ class SelectionBound:
         self._thresholds, self._deltas = trial.profile
 
     def lines(self) -> tuple[FloatArray, FloatArray]:
-        """Return epsilons >= 0 that rise from 0, and upper bounds of delta there, each of shape (m,).
+        """Return epsilons >= 0 (nats) that rise from 0, and upper bounds of delta there, each of shape (m,).
 
         Most epsilons are where delta is neither tiny nor near 1.
         """
@@ -97,14 +97,14 @@ class SelectionBound:
         return epsilons, self.deltas(epsilons)
 
     def deltas(self, epsilons: FloatArray) -> FloatArray:
-        """Return upper bounds of delta at epsilons >= 0, shape (m,)."""
+        """Return upper bounds of the privacy profile of the best of K runs at epsilons >= 0 (nats), shape (m,)."""
         logs = np.where(np.isfinite(self._log_slopes), self._log_slopes, 1e300)
         moved = epsilons[:, None] - logs[None, :]
         total = self._profile_above(moved) @ self._rises
         return np.minimum(total * (1 + 1e-10), 1.0)
 
     def _profile_above(self, c: FloatArray) -> FloatArray:
-        """Return the chords of delta over e^c, which are at least delta, at thresholds `c` of any shape."""
+        """Return upper bounds of delta of one run at thresholds `c` (nats) of any shape, by chords over e^c."""
         known, delta = self._thresholds, self._deltas
         right = np.searchsorted(known, c)
         low = np.maximum(right - 1, 0)
@@ -120,8 +120,9 @@ class SelectionBound:
 def _refined(trial: TrialCurve, counts: TrialCounts) -> tuple[FloatArray, FloatArray]:
     """Return the rises and log slopes of the edges of the concave hull, from (0, 0).
 
-    The hull is that of the points (B, A) of `upper_bound.py`. A cell between two nodes is divided where its apex, the
-    point at which its steepest and flattest lines meet, is high above the hull.
+    The hull is that of the points B(u) = phi'(u), A(u) = phi'(T(u)). Here phi is the generating function of the number
+    of trials (`counts`), and T(u) the power of one run at the rate u. A cell between two nodes is divided where its
+    apex, the point at which its steepest and flattest lines meet, is high above the hull.
     """
     nodes = trial.nodes
     for _ in range(REFINEMENTS):
@@ -136,9 +137,11 @@ def _refined(trial: TrialCurve, counts: TrialCounts) -> tuple[FloatArray, FloatA
 
 
 def _wide(nodes: Nodes, counts: TrialCounts) -> IndexArray:
-    """Return the indices of cells on the hull in which the curve of one run is not known well.
+    """Return the indices of the cells to divide: those whose apex may lie far above the hull, the farthest first.
 
-    A cell is the interval of rates between two nodes.
+    A cell is the interval of rates between two nodes, and its apex the point at which its steepest and flattest lines
+    meet. Only cells that the final hull may use count, and at most MOST_DIVIDED are returned. `counts` is the law of
+    the number of trials.
     """
     _, _, on_hull = _vertices(nodes, counts)
     flattest, steepest = nodes.slopes
@@ -159,8 +162,9 @@ def _wide(nodes: Nodes, counts: TrialCounts) -> IndexArray:
 def _vertices(nodes: Nodes, counts: TrialCounts) -> tuple[FloatArray, FloatArray, BoolArray]:
     """Return B and A of the vertices of the hull, rising from (0, 0), and which cells have a point on the hull.
 
-    The hull is the concave hull of the points (B, A) of `upper_bound.py`. A cell is the interval of rates between two
-    nodes.
+    The hull is the concave hull of the points B(u) = phi'(u), A(u) = phi'(T(u)). Here phi is the generating function of
+    the number of trials (`counts`), and T(u) the power of one run at the rate u. A cell is the interval of rates
+    between two nodes.
     """
     rate_side, power_side, steepest, flattest = (
         _curve(nodes, counts) if counts.fixed is None else _steeper(nodes, counts)
@@ -182,7 +186,7 @@ def _vertices(nodes: Nodes, counts: TrialCounts) -> tuple[FloatArray, FloatArray
 
 
 def _merged(nodes: FloatArray, inner: FloatArray) -> FloatArray:
-    """Return the sequence nodes[0], inner[0], nodes[1], inner[1], ..., nodes[-1]."""
+    """Return the sequence nodes[0], inner[0], nodes[1], inner[1], ..., nodes[-1], which alternates both arrays."""
     merged = np.empty(len(nodes) + len(inner))
     merged[::2], merged[1::2] = nodes, inner
     return merged
@@ -210,9 +214,10 @@ def _curve(nodes: Nodes, counts: TrialCounts) -> tuple[FloatArray, FloatArray, F
 def _quotients(nodes: Nodes, counts: TrialCounts) -> tuple[FloatArray, FloatArray]:
     """Return lower and upper bounds of phi''(T(u))/phi''(u) in every cell, which are narrow if T(u) - u is small.
 
-    The logarithm of the quotient is the integral of g = (ln phi'')' from u to T(u), and g is monotone. T(u) - u is
-    concave: it is at least the smaller value of both ends of a cell, and at most each line of an end with a bound of
-    the slope.
+    phi is the generating function of the number of trials (`counts`), u a rate and T(u) the power of one run. A cell is
+    the interval between two `nodes`. The logarithm of the quotient is the integral of g = (ln phi'')' from u to T(u),
+    and g is monotone. T(u) - u is concave: it is at least the smaller value of both ends of a cell, and at most each
+    line of an end with a bound of the slope.
     """
     flat, steep = nodes.slopes
     small = nodes.rate < 0.5
@@ -231,8 +236,9 @@ def _quotients(nodes: Nodes, counts: TrialCounts) -> tuple[FloatArray, FloatArra
 
 
 def _steeper(nodes: Nodes, counts: TrialCounts) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Return B, upper bounds of A and slopes dA/dB as `_curve` does, for a function T+ above the power T.
+    """Return B, upper bounds of A, and the steepest and flattest slope dA/dB of each cell, for a function T+ >= T.
 
+    T(u) is the power of one run at the rate u, A(u) = phi'(T+(u)) and B(u) = phi'(u), with the generating function phi.
     T+(u) is the least such function whose logarithm is concave in ln u. A line through two points with a positive value
     at u = 0 is convex in these logarithms, so chords of the logarithms are above T. Between two vertices T+ = C u^b,
     and A is proportional to B^b. `counts` is the law of the number of trials.

@@ -127,7 +127,7 @@ class GaussianTradeOff(AbstractShifted):
         return near if near is not None else decreasing_root(self._profile_formula, delta, 0.0, high)
 
     def _first_guess(self, delta: float, high: float) -> float:
-        """Return an approximate eps at which the profile is delta, from delta = Phi(-a) (1 - R(b)/R(a)).
+        """Return an approximate eps (nats) at which the profile is `delta`, from delta = Phi(-a) (1 - R(b)/R(a)).
 
         R(x) = Phi(-x)/phi(x) is the Mills ratio, a = eps/mu - mu/2 and b = a + mu. The second factor varies little.
         `high` is an upper bound of eps.
@@ -231,8 +231,9 @@ def _log_profile(epsilon: FloatArray, mu: FloatArray, difference: Difference) ->
 def _plain_log_profile(epsilon: float, mu: float) -> tuple[float, float] | None:
     """Return ln delta(`epsilon`) of N(0, 1) against N(mu, 1) and its absolute error for floats, or None.
 
-    None means that another formula is needed. The operations and their order are equal to those of `_log_profile`, and
-    so are the doubles. Python floats are several times as fast as numbers of NumPy.
+    None means that eps/mu - mu/2 is outside the range of this formula, or that no digit of the difference of Mills
+    ratios is left. The operations and their order are equal to those of `_log_profile`, and so are the doubles. Python
+    floats are several times as fast as numbers of NumPy.
     """
     ratio = epsilon / mu
     a, b = ratio - 0.5 * mu, ratio + 0.5 * mu
@@ -290,7 +291,7 @@ def _difference_small(
 
 
 def _near_one(a: FloatArray, b: FloatArray, a_error: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return ln delta and its error for a < -5, where delta = 1 - phi(a) [R(-a) + R(b)] is close to 1.
+    """Return ln delta and its absolute error for a < -5, where delta = 1 - phi(a) [R(-a) + R(b)] is close to 1.
 
     R is the Mills ratio Phi(-x)/phi(x), with a = eps/mu - mu/2 and b = a + mu for curves of N(0, 1) against N(mu, 1).
     """
@@ -301,10 +302,11 @@ def _near_one(a: FloatArray, b: FloatArray, a_error: FloatArray) -> tuple[FloatA
 
 
 def _far(a: FloatArray, b: FloatArray, mu: FloatArray, a_error: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return ln delta and its error for a > FAR, from an asymptotic difference of Mills ratios.
+    """Return ln delta and its absolute error for a > FAR, from an asymptotic difference of Mills ratios.
 
-    R(x) = Phi(-x)/phi(x) is the Mills ratio, a = eps/mu - mu/2 and b = a + mu. The difference is R(a) - R(b) = mu / (a
-    b) (1 - s / a^2), 0 <= s <= 3. The result has no lower bound where a^2 overflows.
+    delta is the profile of N(0, 1) against N(mu, 1) at eps. R(x) = Phi(-x)/phi(x) is the Mills ratio, a = eps/mu - mu/2
+    and b = a + mu. The difference is R(a) - R(b) = mu / (a b) (1 - s / a^2), 0 <= s <= 3. The result has no lower bound
+    where a^2 overflows.
     """
     exponent = 0.5 * np.minimum(a, 1e154) ** 2
     value = np.log(mu) - np.log(np.minimum(a, 1e154)) - np.log(np.minimum(b, 1e154)) - LOG_SQRT_2PI - exponent

@@ -112,7 +112,8 @@ class NormalComponents:
     def log_mass(self, x: FloatArray, sign: int) -> Ends:
         """Return bounds of ln sum w Phi(x + sign d) over components with weights w and distances d.
 
-        x may be infinite. Both bounds have the shape of x.
+        x may be infinite. Both bounds have the shape of x. `sign` is 1 for components on the right of 0, and -1 on the
+        left.
         """
         low, high = self.distances[:, :, np.newaxis] if sign > 0 else -self.distances[::-1, :, np.newaxis]
         count_work(A_COMPONENT * x.size * len(self.weights))
@@ -125,7 +126,7 @@ class NormalComponents:
         return np.where(requested < -FARTHEST, -np.inf, below), above
 
     def log_density(self, t: FloatArray, sign: int) -> Ends:
-        """Return bounds of ln sum w e^{sign d t - d^2/2}, the density of the mixture relative to that of N(0, 1).
+        """Return bounds of ln sum w e^{sign d t - d^2/2}, the mixture's density over that of N(0, 1) at thresholds t.
 
         w and d are weights and distances of the components. Both bounds have the shape of t.
         """
@@ -134,7 +135,7 @@ class NormalComponents:
         return log_sums(_append_bound(seen.exponents(t, sign) + seen.log_weights, rest))
 
     def relevant(self, t: FloatArray, sign: int) -> tuple[NormalComponents, float]:
-        """Return the components that may count in the density at some threshold.
+        """Return the components whose density is not negligible at some of the thresholds.
 
         Parameters
         ----------
@@ -146,7 +147,8 @@ class NormalComponents:
         Returns
         -------
         (NormalComponents, float)
-            The components, and ln of an upper bound of all others.
+            The components within 80 nats of the largest, and ln of an upper bound of the sum of all others. Up to 8
+            components are all returned.
         """
         if len(self.weights) <= FEW_COMPONENTS or t.size == 0:
             return self, -math.inf
@@ -155,7 +157,7 @@ class NormalComponents:
         return self._drop(logs[1].max(axis=1), float(logs[0].min(axis=1).max()))
 
     def relevant_to_tails(self, t: FloatArray) -> tuple[NormalComponents, float]:
-        """Return the components that may count in masses to the right of thresholds.
+        """Return the components whose mass to the right of some of the thresholds is not negligible.
 
         Parameters
         ----------
@@ -165,7 +167,7 @@ class NormalComponents:
         Returns
         -------
         (NormalComponents, float)
-            The components, and ln of an upper bound of all others.
+            The components, and ln of an upper bound of the sum of all others.
 
         Notes
         -----
@@ -179,7 +181,7 @@ class NormalComponents:
         return self._drop(logs[:, 0], float(logs[:, 1].max()))
 
     def _drop(self, most: FloatArray, largest: float) -> tuple[NormalComponents, float]:
-        """Return the components without those whose bounds `most` are far below `largest`.
+        """Return the components without those whose largest possible term, e^most, is below e^{`largest` - 80}.
 
         The second result is ln of an upper bound of the sum over the dropped components.
         """
@@ -239,9 +241,9 @@ class GaussianMixtureTradeOff(AbstractTradeOff):
     @property
     @override
     def largest_log_ratio(self) -> Enclosure:
-        """Infinite, except if H1 is N(0, 1) and H0 has a component at 0.
+        """Largest log-likelihood ratio in nats: infinite, except if H1 is N(0, 1) and H0 has a component at 0.
 
-        The ratio of a Gaussian mixture is otherwise bounded by the weight of the component at 0.
+        For a component of weight w at 0 the ratio is at most -ln w, and approaches this number.
         """
         limit = _limit(self.present, self.absent)
         return Enclosure.point(math.inf) if limit is None else -limit
@@ -260,7 +262,10 @@ class GaussianMixtureTradeOff(AbstractTradeOff):
         return Enclosure(float(ends[0]), float(ends[1]), Evidence.EXACT)
 
     def log_ratio(self, t: FloatArray) -> Ends:
-        """Return (lower, upper) bounds of the log-likelihood ratio ln dH1/dH0 at t, finite or infinite; shape (n,)."""
+        """Return (lower, upper) bounds of the log-likelihood ratio ln dH1/dH0 (nats) at thresholds t, shape (n,).
+
+        The thresholds are finite or infinite.
+        """
         requested, t = t, np.clip(t, -FARTHEST, FARTHEST)
         (present_low, present_high), (absent_low, absent_high) = (
             self.present.log_density(t, 1),
@@ -285,7 +290,7 @@ class GaussianMixtureTradeOff(AbstractTradeOff):
     def _thresholds(self, rates: FloatArray, side: int) -> Ends:
         """Return bounds of thresholds t with P(x > t) = rate (`side` 1) or P(x < t) = rate (-1) under H0.
 
-        `rates` are in (0, 1/2].
+        x is the outcome, in standard deviations of the noise. `rates` are in (0, 1/2].
         """
 
         def log_rates(t: FloatArray) -> Ends:
@@ -369,7 +374,7 @@ class GaussianMixtureTradeOff(AbstractTradeOff):
         return np.stack((low, np.where(epsilon >= largest, -np.inf, np.minimum(np.maximum(high, low), 0.0))))
 
     def _at_losses(self, epsilon: FloatArray) -> Ends:
-        """Return (lower, upper) bounds of the thresholds at which the log-likelihood ratio is `epsilon`.
+        """Return (lower, upper) bounds of the thresholds of x at which the log-likelihood ratio is `epsilon` (nats).
 
         For two mirrored mixtures the loss is odd and has the sign of the threshold. Near 0, where no other component
         counts, the loss is too flat for rounding to distinguish it from 0. So the sign of the loss gives the bound
@@ -382,9 +387,10 @@ class GaussianMixtureTradeOff(AbstractTradeOff):
         return left, right
 
     def _found_losses(self, epsilon: FloatArray) -> Ends:
-        """Return bounds of the thresholds at which the log-likelihood ratio is `epsilon`, by a search.
+        """Return bounds of the thresholds of the outcome x at which the log-likelihood ratio is `epsilon` (nats).
 
-        The search works for any components. Long lists start from guesses on a grid.
+        A threshold is a value of x, in standard deviations of the noise. The bounds are found by a search, which works
+        for any components. Lists of more than 64 epsilons start from guesses on a grid.
         """
         if len(epsilon) <= FEW:
             guess = increasing_roots(self.log_ratio, epsilon, *self._far_ends(epsilon))
@@ -413,12 +419,15 @@ class GaussianMixtureTradeOff(AbstractTradeOff):
 
     @cached_property
     def _nearest(self) -> float:
-        """Smallest positive distance of the mean of a component from 0."""
+        """Smallest positive distance of the mean of a component from 0, in standard deviations."""
         both = np.concatenate((self.absent.distances[0], self.present.distances[0]))
         return float(both[both > 0].min())
 
     def _plain(self, t: FloatArray) -> Ends:
-        """Return approximate log-likelihood ratios ln dH1/dH0 at t and their slopes, without error bounds."""
+        """Return approximate log-likelihood ratios ln dH1/dH0 (nats) at thresholds t, and their slopes.
+
+        They have no error bounds.
+        """
         value, slope = np.zeros_like(t), np.zeros_like(t)
         for all_components, sign in ((self.present, 1), (self.absent, -1)):
             if all_components.is_at_zero:
@@ -435,7 +444,7 @@ class GaussianMixtureTradeOff(AbstractTradeOff):
 
     @cached_property
     def table(self) -> ProfileTable:
-        """Table of approximate ln delta, for searches."""
+        """Table of approximate ln delta(eps) by eps (nats), which searches evaluate instead of the profile."""
         low = -float(self.absent.distances[1].max()) - TABLE_REACH
         return ProfileTable(self._entries, low, float(self.present.distances[1].max()) + TABLE_REACH)
 
@@ -453,7 +462,7 @@ class GaussianMixtureTradeOff(AbstractTradeOff):
     def _far_ends(self, epsilon: FloatArray) -> Ends:
         """Return intervals of thresholds, between powers of 4, in which the log-likelihood ratio reaches `epsilon`.
 
-        FARTHEST is the endpoint if no power of 4 reaches epsilon.
+        `epsilon` is in nats. FARTHEST is the endpoint if no power of 4 reaches epsilon.
         """
         left, right = self._losses_afar
         at = np.searchsorted(-left, -epsilon, side="left"), np.searchsorted(right, epsilon, side="left")
@@ -549,7 +558,7 @@ def _tails(components: NormalComponents, epsilon: FloatArray, factor: FloatArray
 
 
 def _limit(still: NormalComponents, mixed: NormalComponents) -> Enclosure | None:
-    """Return the limit of the log-likelihood ratio: ln of the weight of `mixed` at 0 if `still` is N(0, 1).
+    """Return the limit (nats) of the log-likelihood ratio: ln of the weight of `mixed` at 0 if `still` is N(0, 1).
 
     The result is None if `still` has other components or `mixed` has none at 0.
     """

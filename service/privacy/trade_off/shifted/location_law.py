@@ -52,7 +52,10 @@ class LocationLaw(ABC):
 
     @abstractmethod
     def log_ratio(self, point: FloatArray, shift: float) -> ValueAndError:
-        """Return ln of density(point - shift)/density(point) and its error; `shift` is known to four roundings."""
+        """Return ln of density(point - shift)/density(point), in nats, and a bound of its absolute error.
+
+        The error bound covers a relative error of `shift` of up to 4 * 2^-53.
+        """
 
 
 @final

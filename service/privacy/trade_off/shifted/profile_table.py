@@ -23,7 +23,10 @@ Entries = tuple[FloatArray, FloatArray, FloatArray]
 
 @final
 class ProfileTable:
-    """Approximation of ln delta(eps) by cubic interpolation between nodes with known slopes."""
+    """Approximation of ln delta(eps) by cubic interpolation between nodes with known slopes.
+
+    delta(eps) is the privacy profile of a curve, and eps is in nats.
+    """
 
     def __init__(self, entries: Callable[[FloatArray], Entries], low: float, high: float) -> None:
         """Build the table over thresholds in [low, high].

@@ -40,6 +40,8 @@ AROUND: Final = np.arange(-6.0, 7.0)
 MOST_MOVES: Final = 30
 SLACK: Final = 16 * UNIT_ROUNDOFF
 TINY: Final = 1e-300
+LARGEST_SCALE: Final = 700.0
+"""Largest logarithm of the unit of probabilities whose exponential is a double."""
 SHARES: Final = (1.0, 0.3, 0.1, 0.03, 0.01)
 """Distances of larger tilts for the bound of aliases, as shares of half the length over the variance."""
 DISTANCES: Final = (2.0, 4.0, 8.0, 16.0)
@@ -180,11 +182,12 @@ class OnesContour:
         high = math.log(ends[1]) + scale + room if ends[1] > 0 else -math.inf
         if not low <= high < math.inf:  # out of the range of doubles
             low, high = -math.inf, 0.0
-        more, less = (math.exp(scale + side) if scale < 700 else math.nan for side in (room, -room))
+        if scale > LARGEST_SCALE:  # no bound of a test is below 1
+            return OnesNear(low, min(high, 0.0), DrawnTests.of(np.ones(1), np.zeros(1)))
+        more, less = math.exp(scale + room), math.exp(scale - room)
         a, b = self.shares
         rate = (tail[1] + b * mass[1]) * more * (1 + SLACK) + TINY
         power = (tail[0] + a * mass[0]) * less * (1 - SLACK)
-        rate, power = np.nan_to_num(rate, nan=1.0, posinf=1.0), np.nan_to_num(power, nan=0.0)
         return OnesNear(low, min(high, 0.0), DrawnTests.of(rate, power))
 
     def _values(self, numbers: FloatArray) -> tuple[Ends, Ends, float]:

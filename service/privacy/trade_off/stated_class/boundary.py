@@ -18,7 +18,9 @@ from service.privacy.errors import NumericalFailure
 @final
 @dataclass(frozen=True, slots=True)
 class BoundaryPoint:
-    """Member of a region next to its upper boundary T, with a line above T.
+    """Point (q, p) of a region of rates and powers, next to the region's upper boundary T, with a line above T.
+
+    The region is the convex set of all pairs that a class of mechanisms allows, and its points are *members*.
 
     Attributes
     ----------
@@ -45,7 +47,7 @@ class BoundaryPoint:
         return self.power + self.gap - self.slope * self.rate
 
     def checked(self) -> BoundaryPoint:
-        """Return the point itself. Raises NumericalFailure if a number is not finite."""
+        """Return the point itself. Raises NumericalFailure if one of its numbers is not finite."""
         if all(each.is_finite() for each in (self.rate, self.power, self.power_rest, self.gap, self.slope)):
             return self
         raise NumericalFailure("a point of the boundary of a class of mechanisms is not finite")
@@ -78,31 +80,41 @@ class BoundaryPoint:
 
 
 class AbstractFrontier(ABC):
-    """Upper boundary T of a region of pairs (rate, power), an increasing concave function of the rate."""
+    """Upper boundary T of a region of pairs (rate, power), an increasing concave function of the rate.
+
+    A region holds the pairs that a class of mechanisms allows.
+    """
 
     bits: int
     """Precision of the balls."""
 
     @abstractmethod
     def at(self, rate: arb, rest: arb) -> BoundaryPoint:
-        """Return the boundary at a rate q in (0, 1); `rest` is 1 - q."""
+        """Return a point of the region next to its boundary at the rate q = `rate` in (0, 1); `rest` is 1 - q.
+
+        Numbers are balls, which enclose the true values.
+        """
 
     @property
     def kink(self) -> tuple[BoundaryPoint, BoundaryPoint] | None:
-        """Known kink of the boundary T, as its points and lines from the left and from the right, or None."""
+        """Known kink of the boundary T, as two points with lines of the slope left of it and right of it.
+
+        The property is None for a boundary without a known kink.
+        """
         return None
 
     @property
     def cost(self) -> float:
-        """Work of a point in microseconds, roughly."""
+        """Approximate work of evaluating one point of the boundary, in microseconds of CPU time."""
         return 400.0
 
 
 @final
 class ChainFrontier(AbstractFrontier):
-    """Boundary T(T(...T(q))) of a chain of several members of one region.
+    """Boundary T(T(...T(q))) of a chain of several pairs (rate, power) of one region.
 
-    In a chain the power of each member is the rate of the next one.
+    In a chain the power of each pair is the rate of the next one. A region holds the pairs (rate, power) that are
+    allowed for one changed record, and a chain changes several records.
     """
 
     def __init__(self, link: AbstractFrontier, length: int) -> None:

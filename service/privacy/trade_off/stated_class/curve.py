@@ -59,14 +59,14 @@ LARGEST_RATE: Final = 0.4
 
 
 class AbstractClassTradeOff(AbstractTradeOff):
-    """Trade-off curve 1 - T of the boundary T of a region of pairs.
+    """Trade-off curve 1 - T of a class of mechanisms; T is the upper boundary of its pairs (rate, power).
 
     Parameters
     ----------
     region : AbstractRegion
         Pairs with bounded divergences.
     records : int
-        Number k of records that differ: the curve is that of a chain T(T(...T(q))) of k members.
+        Number k of records that differ: the curve is that of a chain T(T(...T(q))) of k changes.
     """
 
     evidence = Evidence.PROVED
@@ -83,18 +83,18 @@ class AbstractClassTradeOff(AbstractTradeOff):
 
     @cached_property
     def frontier(self) -> AbstractFrontier:
-        """Boundary T of the region, or of its chain."""
+        """Upper boundary T of the pairs (rate, power) for one record, or of its chain for several records."""
         link = self._link()
         return link if self.records == 1 else ChainFrontier(link, self.records)
 
     @property
     @abstractmethod
     def _swapped(self) -> AbstractClassTradeOff:
-        """Curve of swapped hypotheses."""
+        """Curve of the class with swapped hypotheses, the inverse function of this curve."""
 
     @abstractmethod
     def _link(self) -> AbstractFrontier:
-        """Return the boundary of the region for one record."""
+        """Return the upper boundary of the pairs (rate, power) for one record."""
 
     @final
     @override
@@ -129,7 +129,10 @@ class AbstractClassTradeOff(AbstractTradeOff):
         return EnclosureArray.from_logs(*(np.array(column) for column in zip(*found, strict=True)))
 
     def log_delta(self, epsilon: float) -> tuple[float, float]:
-        """Return bounds of ln delta(eps)."""
+        """Return (lower, upper) bounds of ln delta(eps) at eps = `epsilon` in nats.
+
+        delta is the largest privacy profile of a mechanism of the class.
+        """
         if epsilon < 0:
             # delta(-x) = 1 - e^-x + e^-x delta'(x), with delta' of swapped hypotheses.
             ends = [arb(end).exp() for end in self._swapped.log_delta(-epsilon)]
@@ -158,7 +161,7 @@ class AbstractClassTradeOff(AbstractTradeOff):
         return Enclosure(max(least, 0.0), max(most, least, 0.0), self.evidence)
 
     def _start_of_profile(self, epsilon: float) -> float:
-        """Return the logit of a rate from which to search delta(eps), eps >= 0."""
+        """Return the logit of a rate from which to search delta(eps) for eps = `epsilon` >= 0 (nats)."""
         orders, bounds = self._starts
         above = orders - 1
         with np.errstate(all="ignore"):
@@ -186,7 +189,10 @@ class AbstractClassTradeOff(AbstractTradeOff):
         return self._start(max(float(epsilon[index]), 0.0), index)
 
     def _start(self, epsilon: float, index: int) -> float:
-        """Return roughly the logit of the rate at which the Renyi bound of the order `index` has the slope e^eps."""
+        """Return about the logit of the rate at which the boundary by one order's Renyi bound has the slope e^eps.
+
+        The order has the index `index`, and `epsilon` is eps in nats.
+        """
         orders, bounds = self._starts
         order, bound = float(orders[index]), float(bounds[index])
         return min((order - 1) * bound - order * (epsilon + math.log(order / (order - 1))), -0.1)
@@ -230,7 +236,10 @@ class SymmetricClassTradeOff(AbstractClassTradeOff):
 
     @cached_property
     def _mu_of_zcdp(self) -> Enclosure:
-        """Enclosure of the mu of one record, for zCDP (zero-concentrated differential privacy)."""
+        """Enclosure of the smallest mu for which rho-zCDP mechanisms are mu-GDP for one record.
+
+        zCDP is zero-concentrated differential privacy.
+        """
         link = self._link()
         with ctx.workprec(link.bits):
             lower, upper = global_mu(link, self.region.least_bound)
@@ -249,14 +258,18 @@ class SymmetricClassTradeOff(AbstractClassTradeOff):
     @property
     @override
     def global_gdp_mu_limit(self) -> float:
-        """Upper bound k mu for k records (Dong, Roth, Su 2022, Theorem 2.14), for zCDP."""
+        """Upper bound k mu of the mu-GDP of k records under zCDP; mu is that of one record.
+
+        Source: Dong, Roth, Su 2022, Theorem 2.14.
+        """
         return self.records * self._mu_of_zcdp.upper if isinstance(self.region, ZcdpRegion) else math.inf
 
 
 def largest_ratio(region: AbstractRegion, records: int) -> Enclosure:
-    """Return the largest log-likelihood ratio of `records` = k records: k times the bound of order infinity, if any.
+    """Return the largest log-likelihood ratio (nats) of k = `records` records.
 
-    Near rate 0 a bound of a finite order a allows p = q^{(a-1)/a}, so it does not bound the ratio.
+    It is k times the bound of order infinity, and infinite without such a bound. Near rate 0 a bound of a finite order
+    a allows p = q^{(a-1)/a}, so it does not bound the ratio.
     """
     bound = region.bound_at_infinity
     if bound is None:

@@ -42,7 +42,8 @@ def dominating_polygon(frontier: AbstractFrontier) -> tuple[PolygonTradeOff, flo
     Returns
     -------
     (PolygonTradeOff, float) or None
-        The curve and delta; None where doubles cannot tell the lines apart.
+        The curve and delta; None for fewer than two lines, or if their corners, rounded to doubles, do not rise
+        strictly from below power 1/2 to above rate 1/2.
 
     Notes
     -----

@@ -26,11 +26,12 @@ NEAR: Final = 1e-12
 
 @final
 class ForwardFrontier(AbstractFrontier):
-    """Boundary T(q) of a region of forward bounds.
+    """Upper boundary T(q) of pairs (rate q, power p) with Renyi bounds in the direction of H1 against H0.
 
-    D_a is the Renyi divergence of order a of the law with power p from that with rate q, and D = logit p - logit q.
-    D_a(1 || q) = ln(1/q) for every order. So T = 1 at rates of at least e^-eps for the smallest bound eps. For p -> 1
-    the slope of the line of order a (`region.py`) tends to (1 - 1/a)/q, because D is infinite and e^{D - C(D)} = p/q.
+    D_a(p || q) is the Renyi divergence of order a of the law (p, 1 - p) from (q, 1 - q). D_a(1 || q) = ln(1/q) for
+    every order. So T = 1 at rates of at least e^-eps for the smallest bound eps. The *line of order a* is the tangent
+    at (q, p) of the set of pairs that satisfy the bound of order a (`region.py`). For p -> 1 its slope tends to (1 -
+    1/a)/q: D = logit p - logit q is infinite, and e^{D - C(D)} = p/q with C(s) = ln(1 - q + q e^s).
     """
 
     def __init__(self, region: AbstractRegion) -> None:
@@ -64,9 +65,9 @@ class ForwardFrontier(AbstractFrontier):
 
 @final
 class ReverseFrontier(AbstractFrontier):
-    """Boundary 1 - S(1 - q) of a region of forward bounds with swapped hypotheses.
+    """Upper boundary 1 - S(1 - q) of pairs (rate, power) with Renyi bounds for H1 against H0, hypotheses swapped.
 
-    S(p) is the smallest rate of a member with power p.
+    S(p) is the smallest rate of all pairs with power p that have these bounds with the hypotheses as given.
     """
 
     def __init__(self, region: AbstractRegion) -> None:
@@ -79,7 +80,7 @@ class ReverseFrontier(AbstractFrontier):
 
 @final
 class SymmetricFrontier(AbstractFrontier):
-    """Boundary of a region of bounds for both directions."""
+    """Upper boundary of pairs (rate, power) with Renyi bounds for both orders of the hypotheses."""
 
     def __init__(self, region: AbstractRegion) -> None:
         self.region, self.bits = region, region.bits
@@ -98,7 +99,7 @@ class SymmetricFrontier(AbstractFrontier):
 
     @cached_property
     def middle(self) -> BoundaryPoint:
-        """Member with p + q = 1 next to the point (q*, 1 - q*) of the boundary, and its tangent from the left."""
+        """Point (rate q, power p) with p + q = 1 next to the region's boundary, with the tangent from the left."""
         return self.region.boundary(Base(arb(0.5), arb(0.5), "middle"))
 
     @property
@@ -108,5 +109,5 @@ class SymmetricFrontier(AbstractFrontier):
 
 
 def _with_power(point: BoundaryPoint, power: arb) -> BoundaryPoint:
-    """Return the boundary point with the same rate and line, whose member has another power."""
+    """Return the boundary point with the same rate and line as `point`, but with the given power."""
     return replace(point, power=power, power_rest=1 - power, gap=(point.gap + point.power - power).max(arb(0)))

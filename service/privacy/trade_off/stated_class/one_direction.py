@@ -36,7 +36,7 @@ class ForwardClassTradeOff(AbstractClassTradeOff):
 
     @cached_property
     def _made_swapped(self) -> BackwardClassTradeOff:
-        """Curve of swapped hypotheses, made once."""
+        """Curve of the class with swapped hypotheses, the inverse function of this curve, made once."""
         return BackwardClassTradeOff(self.region, self.records)
 
 
@@ -46,9 +46,9 @@ class BackwardClassTradeOff(AbstractClassTradeOff):
 
     Notes
     -----
-    Nothing bounds the Renyi divergence of the law without the record from the law with the record. A member may have
-    outcomes that are possible without the record only: with probability 1 - e^-eps for the smallest bound eps. In a
-    chain of k members the probability is 1 - e^{-k eps} of these outcomes.
+    Nothing bounds the Renyi divergence of the law without the record from the law with the record. A mechanism of the
+    class may have outcomes that are possible without the record only: with probability 1 - e^-eps for the smallest
+    bound eps. In a chain of k changed records the probability is 1 - e^{-k eps} of these outcomes.
     """
 
     @override
@@ -95,5 +95,5 @@ class BackwardClassTradeOff(AbstractClassTradeOff):
 
     @cached_property
     def _made_swapped(self) -> ForwardClassTradeOff:
-        """Curve of swapped hypotheses, made once."""
+        """Curve of the class with swapped hypotheses, the inverse function of this curve, made once."""
         return ForwardClassTradeOff(self.region, self.records)

@@ -47,7 +47,7 @@ def cgf(rate: arb, rest: arb, s: arb) -> arb:
 @final
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Pair of two-outcome laws, all numbers as balls.
+    """Pair of two-outcome laws (q, 1 - q) under H0 and (p, 1 - p) under H1, all numbers as balls.
 
     Attributes
     ----------
@@ -72,13 +72,20 @@ class Pair:
         return cgf(self.rate, self.rate_rest, order * self.distance) - order * self.moved
 
     def tilted(self, order: arb) -> tuple[arb, arb]:
-        """Return w = C'(a D) and 1 - w for the order a, with C(s) = ln(1 - q + q e^s)."""
+        """Return w = C'(a D) and 1 - w for the order a.
+
+        C(s) = ln(1 - q + q e^s) for the rate q, and D = logit p - logit q for the power p.
+        """
         tilt = (order * self.distance).exp()
         whole = self.rate_rest + self.rate * tilt
         return self.rate * tilt / whole, self.rate_rest / whole
 
     def above_power(self, order: arb) -> arb:
-        """Return w - p > 0, from the complements where both numbers are next to 1."""
+        """Return w - p > 0, from the complements where both numbers are next to 1.
+
+        w = C'(a D) for the order a, with C(s) = ln(1 - q + q e^s) for the rate q and D = logit p - logit q for the
+        power p.
+        """
         w, rest = self.tilted(order)
         return w - self.power if self.power < 0.5 else self.power_rest - rest
 
@@ -96,7 +103,7 @@ class Pair:
 @final
 @dataclass(frozen=True, slots=True)
 class Base:
-    """Line of pairs: a fixed rate q, a fixed power p, or p + q = 1.
+    """Line of pairs (rate q, power p): a fixed rate, a fixed power, or p + q = 1.
 
     Attributes
     ----------
@@ -112,11 +119,11 @@ class Base:
 
     @property
     def rough(self) -> RoughBase:
-        """Line of pairs in double precision."""
+        """Line of pairs (rate, power) with the same fixed number, in double precision."""
         return RoughBase(float(self.value.log().mid()), float(self.rest.log().mid()), self.fixed)
 
     def pair(self, distance: arb) -> Pair:
-        """Return the pair at a distance D = logit p - logit q."""
+        """Return the pair (rate q, power p) of the line with D = logit p - logit q equal to `distance`."""
         if self.fixed == "middle":
             tilt = (distance / 2).exp()
             rate, rest = 1 / (1 + tilt), tilt / (1 + tilt)
@@ -130,7 +137,7 @@ class Base:
         return Pair(self.value, self.rest, other, other_rest, distance, cgf(self.value, self.rest, distance))
 
     def slope(self, pair: Pair, order: arb | None) -> arb:
-        """Return the derivative of the divergence of an order by D, times max(a - 1, 1).
+        """Return the derivative of the Renyi divergence of an order a by D, times max(a - 1, 1), along the line.
 
         Parameters
         ----------
@@ -146,7 +153,8 @@ class Base:
 
         Notes
         -----
-        Along p + q = 1 both logits move by half of D, so that the derivative is the mean of those of both other lines.
+        D is logit p - logit q for the power p and the rate q. Along p + q = 1 both logits move by half of D, so that
+        the derivative is the mean of those of both other lines.
         """
         if order is None:
             at_rate, at_power = pair.power_rest, pair.rate_rest
@@ -162,14 +170,14 @@ class Base:
 class Active:
     """Active constraint of a pair: a divergence that equals its bound.
 
-    `order` is the order a (None: infinity) of the divergence, and `bound` is eps(a).
+    `order` is the order a (None: infinity) of the divergence, and `bound` is eps(a) in nats.
     """
 
     order: arb | None
     bound: arb
 
     def excess(self, pair: Pair) -> arb:
-        """Return the divergence less its bound, times max(a - 1, 1) for the order a; at most 0 for members."""
+        """Return the divergence less its bound, times max(a - 1, 1) for the order a; at most 0 inside the region."""
         if self.order is None:
             return pair.log_ratio - self.bound
         if self.order == 1:
@@ -177,7 +185,7 @@ class Active:
         return pair.psi(self.order) - (self.order - 1) * self.bound
 
     def tangent(self, pair: Pair) -> BoundaryPoint:
-        """Return the pair of rates (q, p) with the tangent, at this pair, of the set where the divergence is bounded.
+        """Return the pair as a point (rate, power) with the tangent there of the set where this divergence is bounded.
 
         The slope and the distance of the tangent are those of the table in the module docstring of `region.py`.
         """
@@ -198,7 +206,7 @@ class Active:
     def solved(self, base: Base, distance: arb) -> arb:
         """Return the approximate D = logit p - logit q at which the bound is attained, by Newton's method.
 
-        `base` is the line of pairs, and `distance` a good guess.
+        p is the power and q the rate. `base` is the line of pairs, and `distance` a good guess of D.
         """
         for _ in range(NEWTON_STEPS):
             pair = base.pair(distance)
@@ -213,7 +221,10 @@ class Active:
 
 
 def moved_by(distance: arb, step: arb) -> arb:
-    """Return `distance` - `step` as an exact number, limited to half and twice the distance."""
+    """Return `distance` - `step` as an exact number, limited to half and twice the distance.
+
+    `distance` is logit p - logit q for a power p and a rate q, and `step` the step of Newton's method.
+    """
     return (distance - step).mid().max(distance / 2).min(2 * distance).mid()
 
 
@@ -233,7 +244,7 @@ class AbstractRegion(ABC):
 
     @abstractmethod
     def located(self, base: Base) -> tuple[Active, arb]:
-        """Return the active constraint at the boundary on a line of pairs.
+        """Return the constraint that is active at the boundary, on the line of pairs (rate, power) `base`.
 
         Parameters
         ----------
@@ -243,12 +254,12 @@ class AbstractRegion(ABC):
         Returns
         -------
         (Active, arb)
-            The constraint, and D at the boundary, roughly.
+            The constraint, and roughly D = logit p - logit q of the boundary pair (rate q, power p).
         """
 
     @abstractmethod
     def unproved(self, pair: Pair, active: Active) -> Active | None:
-        """Return a constraint that a pair is not proved to satisfy, or None for a member.
+        """Return a constraint that a pair is not proved to satisfy, or None for a pair of the region.
 
         `active` is the constraint that is most nearly violated.
         """
@@ -256,21 +267,24 @@ class AbstractRegion(ABC):
     @property
     @abstractmethod
     def least_bound(self) -> float:
-        """Smallest bound of all orders, nats: the power on the boundary is 1 at rates of at least e^-bound."""
+        """Smallest bound, in nats, of a Renyi divergence of any order.
+
+        The power on the boundary is 1 at rates of at least e^-bound.
+        """
 
     @property
     def order_of_least_bound(self) -> float:
-        """Largest order that has the smallest bound."""
+        """Largest order a of the Renyi divergence that has the smallest bound of all orders."""
         return 1.0
 
     @property
     def bound_at_infinity(self) -> float | None:
-        """Bound of order infinity, or None."""
+        """Bound (nats) of the Renyi divergence of order infinity, or None if it is not bounded."""
         return None
 
     @abstractmethod
     def starts(self, factor: float) -> tuple[FloatArray, FloatArray]:
-        """Return orders and bounds for the first guess of a search.
+        """Return orders of Renyi divergences and their bounds, for the first guess of a search.
 
         Parameters
         ----------
@@ -280,13 +294,13 @@ class AbstractRegion(ABC):
         Returns
         -------
         (array, array)
-            Orders a > 1, and bounds of D_a times the factor.
+            Orders a > 1, and bounds (nats) of the divergences D_a times the factor.
         """
 
     def boundary(self, base: Base) -> BoundaryPoint:
-        """Return the boundary on the line of a fixed rate q (largest p) or of a fixed power p (smallest q).
+        """Return the boundary point with a fixed rate q (largest power p) or with a fixed power p (smallest rate q).
 
-        Raises NumericalFailure if no member next to the boundary is found.
+        `base` is the fixed number. Raises NumericalFailure if no pair of the region next to the boundary is found.
         """
         active, distance = self.located(base)
         for step in range(MOST_MARGINS):

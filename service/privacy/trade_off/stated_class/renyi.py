@@ -117,9 +117,10 @@ class RenyiRegion(AbstractRegion):
         return index, distance
 
     def _first_distance(self, base: RoughBase, index: int) -> float:
-        """Return D from which to search the boundary of the order a with this index.
+        """Return D = logit p - logit q from which to search the boundary of the order a with the index `index`.
 
-        The limit for small D serves, where a D^2 q (1 - q)/2 = eps(a), or D = eps for order infinity. Otherwise 1.
+        p is the power and q the rate on the line `base`. The limit for small D serves, where a D^2 q (1 - q)/2 =
+        eps(a), or D = eps for order infinity. Otherwise 1.
         """
         order, bound = float(self.orders[index]), float(self.bounds[index])
         log_distance = math.log(bound)
@@ -128,7 +129,7 @@ class RenyiRegion(AbstractRegion):
         return math.exp(log_distance) if log_distance < math.log(FAINT) else 1.0
 
     def _share(self, pair: RoughPair, index: int) -> float:
-        """Return the divergence of the pair for the order with this index, as a share of its bound."""
+        """Return the Renyi divergence of the pair for the order with the index `index`, divided by its bound."""
         order, bound = float(self.orders[index]), float(self.bounds[index])
         if order * pair.distance <= FAINT:
             return math.exp(float(pair.log_faint(np.array(order))) - math.log(bound))
@@ -139,7 +140,7 @@ class RenyiRegion(AbstractRegion):
         return pair.tilted(order)[0] / (order - 1) / bound
 
     def _shares(self, pair: RoughPair) -> FloatArray:
-        """Return the divergences of the pair for all orders, as shares of their bounds."""
+        """Return the Renyi divergences of the pair for all orders, each divided by its bound, shape (orders,)."""
         shares = np.empty_like(self.bounds)
         orders, bounds = self.orders[self._middle], self.bounds[self._middle]
         faint = orders * pair.distance <= FAINT

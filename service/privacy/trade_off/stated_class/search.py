@@ -53,11 +53,11 @@ class AbstractGoal(ABC):
 
     @abstractmethod
     def side(self, point: BoundaryPoint) -> float:
-        """Return a number that falls with the rate of the point, and is positive below the best rate."""
+        """Return a number that falls with the rate of a boundary point, positive below the rate of the maximum."""
 
     @abstractmethod
     def lower(self, point: BoundaryPoint) -> arb:
-        """Return the value of the goal at the member of a boundary point."""
+        """Return the value of the goal at the pair (rate, power) of a boundary point, which the region contains."""
 
     @abstractmethod
     def upper(self, left: BoundaryPoint | None, right: BoundaryPoint | None) -> arb:
@@ -68,13 +68,16 @@ class AbstractGoal(ABC):
 
     @abstractmethod
     def excess(self, value: arb) -> arb:
-        """Return the number whose relative width ends the search, from a value of the goal."""
+        """Return the number whose relative width ends the search, from a ball `value` of the goal.
+
+        It is the goal itself, or e^epsilon - 1 if the goal is e^epsilon.
+        """
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class ProfileGoal(AbstractGoal):
-    """Goal of the search for delta at an epsilon: the largest p - E q over pairs (q, p), with E = e^epsilon."""
+    """Goal of the search for delta at `epsilon`: the largest p - E q over pairs (q, p), E = e^epsilon (`growth`)."""
 
     epsilon: arb
     growth: arb
@@ -146,7 +149,10 @@ class Search:
         self.last = ""
 
     def run(self, start: float) -> tuple[arb, arb]:
-        """Return a lower and an upper bound of the largest value, from a first guess of the logit of its rate."""
+        """Return a lower and an upper bound of the largest value of the goal on the boundary.
+
+        `start` is a first guess of the logit of its rate.
+        """
         x, step, way, widths = start, FIRST_STEP, 0, [math.inf]
         if self._ends_at_kink():
             return self._bounds()
@@ -176,7 +182,7 @@ class Search:
         return self._bounds()
 
     def _ends_at_kink(self) -> bool:
-        """Take the known kink of the boundary, and return whether the largest value is there."""
+        """Evaluate the goal at the known kink of the boundary, and return whether its largest value is there."""
         kink = self.frontier.kink
         if kink is None:
             return False
@@ -205,11 +211,11 @@ class Search:
         return (upper if self.best is None else self.best), upper
 
     def _beyond(self, x: float, step: float) -> float:
-        """Return the next logit x of a rate, `step` away from x towards the side that is not known yet."""
+        """Return the next logit of a rate to evaluate, `step` from the logit x on the side without a known point."""
         return min(x + step, FARTHEST) if self.right is None else max(x - step, -FARTHEST)
 
     def _inside(self, way: int, sides: tuple[Side, Side]) -> float:
-        """Return the next x between the nearest points.
+        """Return the next logit of a rate to evaluate, between the nearest evaluated points.
 
         `sides` are the nearest points on both sides. The result is an estimate (`way`: by a secant, by tangents, or the
         middle), or a point next to the estimate on its other side.

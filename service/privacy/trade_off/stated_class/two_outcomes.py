@@ -36,7 +36,7 @@ def log_mean_exp(log_p: float, log_rest: float, s: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class RoughPair:
-    """Pair of two-outcome laws in logarithms.
+    """Pair of laws (q, 1 - q) under H0 and (p, 1 - p) under H1, as logarithms in double precision.
 
     Attributes
     ----------
@@ -80,7 +80,8 @@ class RoughPair:
         """Return ln D_a for the Renyi divergences of orders a >= 1 with a small a D, in the shape of `orders`.
 
         D_a is a q (1 - q) (D^2/2) (1 + (1 - 2 q) (a + 1) D/3) for the rate q, and D = logit p - logit q for the power
-        p. The relative error is of the order (a D)^2. The difference in psi(a) has hardly any digits there.
+        p. The relative error is of the order (a D)^2. It replaces `many`, whose difference C(a D) - a C(D) cancels for
+        a small a D.
         """
         skew = (math.exp(self._log_rate_rest) - math.exp(self.log_rate)) * (orders + 1) * self.distance / 3
         main = self.log_rate + self._log_rate_rest + 2 * math.log(self.distance)
@@ -98,7 +99,7 @@ class RoughPair:
 
 @dataclass(frozen=True, slots=True)
 class RoughBase:
-    """Line of pairs: a fixed rate q, a fixed power p, or p + q = 1.
+    """Line of pairs (rate q, power p) in double precision: a fixed q, a fixed p, or p + q = 1.
 
     Attributes
     ----------
@@ -118,7 +119,7 @@ class RoughBase:
         return -self.log_value if self.fixed == "rate" else math.inf
 
     def pair(self, distance: float) -> RoughPair:
-        """Return the pair at a distance D = logit p - logit q."""
+        """Return the pair (rate q, power p) of the line with D = logit p - logit q equal to `distance`."""
         if self.fixed == "middle":
             low, high = -math.log1p(math.exp(-0.5 * distance)) - 0.5 * distance, -math.log1p(math.exp(-0.5 * distance))
             return RoughPair(low, high, low, distance, log_mean_exp(low, high, distance))

@@ -96,10 +96,10 @@ class ZcdpRegion(AbstractRegion):
         return Active(order, rho * order), distance
 
     def _refined(self, base: Base, order: arb, distance: arb) -> tuple[arb, arb]:
-        """Solve F = F' = 0 for F(a) = h(a)/(a - 1) by Newton's method in a > 1 and D, and return both.
+        """Solve F = F' = 0 for F(a) = h(a)/(a - 1) by Newton's method in the order a > 1 and D, and return (a, D).
 
-        The guess of the order a is `order`, and that of D = logit p - logit q is `distance`. h is that of the module
-        docstring.
+        The guess of the order a is `order`, and that of D = logit p - logit q is `distance`. h(a) is psi(a) - rho a (a
+        - 1), where psi(a) is a - 1 times the Renyi divergence of order a on `base`.
         """
         rho = arb(self.rho)
         for _ in range(2 * NEWTON_STEPS):
@@ -128,7 +128,7 @@ class ZcdpRegion(AbstractRegion):
         return None if self._contains(pair, active) else active
 
     def _contains(self, pair: Pair, active: Active) -> bool:
-        """Return whether a pair is proved to be a member, given the bound that it violates most nearly."""
+        """Return whether a pair (rate, power) provably is in the region; `active` is its most nearly violated bound."""
         rho, distance = arb(self.rho), pair.distance
         if not pair.relative_entropy <= rho:
             return False

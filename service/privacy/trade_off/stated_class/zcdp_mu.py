@@ -97,9 +97,9 @@ def _between(left: BoundaryPoint, right: BoundaryPoint) -> arb:
 
 
 def _gap(rate: arb, rest: arb, line: BoundaryPoint, at: arb) -> arb:
-    """Return Phi^-1(l(`at`)) - Phi^-1(`rate`), an upper bound of mu, with the line l above the boundary.
+    """Return Phi^-1(l(`at`)) - Phi^-1(`rate`), an upper bound of mu, with a line l above the boundary of the region.
 
-    `rest` is 1 - `rate`. `line` is the boundary point whose line is used.
+    `rest` is 1 - `rate`, and `at` a false positive rate of at least `rate`. `line` is the boundary point that has l.
     """
     miss = line.power_rest - line.gap - line.slope * (at - line.rate)
     return _quantile_of_rest(miss) - _quantile(rate, rest)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any, Final
 
@@ -9,10 +10,11 @@ import numpy as np
 import pytest
 
 from service.privacy.mechanisms.shuffled.pairs import ratio_of
+from service.privacy.numerics.arrays import FloatArray
 from service.privacy.threat_models.worst_case import WorstCase
 from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.combinators.bracketed import Bracketed
-from tests.privacy.cases import built, dpsgd, laplace, sampled
+from tests.privacy.cases import built, dpsgd, laplace, sampled, selected
 from tests.privacy.shuffled_laws import Law, composed, envelope, pairs_of_laws
 from tests.slow_marker import thorough
 
@@ -148,3 +150,83 @@ def test_selection_of_shuffled_reports_holds_one_data_set() -> None:
     for at in (0.0, 0.3, 0.8, 1.6):
         held = float(max(best_of_two(*laws, at) for laws in pairs_of_laws(2, 2, p, None)))
         assert curve.profile_at(at).lower <= held * (1 + 1e-9)
+
+
+LOSSES: Final = np.linspace(-9.0, 9.0, 1441)
+
+
+def choice_by_score(eta: float, share: float) -> tuple[Law, Law]:
+    """Return the laws of a choice between two candidates whose gap of scores, -`share` `eta`, grows by `eta`.
+
+    The difference of two exponential variables of scale 1 has Laplace's law.
+    """
+    before, after = 0.5 * float(np.exp(-share * eta)), 1 - 0.5 * float(np.exp((share - 1) * eta))
+    return two_outcomes(before, after)
+
+
+def shifted(length: float, share: float) -> tuple[Law, Law]:
+    """Return the laws of a choice whose losses are `share` and `share` - 1 times `length`."""
+    high, low = np.exp(share * length), np.exp((share - 1) * length)
+    rate = float((1 - low) / (high - low))
+    return two_outcomes(rate, rate * float(high))
+
+
+def preceded(profile: FloatArray, step: Callable[[float, float], tuple[Law, Law]], length: float) -> FloatArray:
+    """Return the largest profile after a step whose pair is chosen for each threshold.
+
+    `profile` has the values at LOSSES of the steps after it, which may depend on its outcome. `step` returns pairs of
+    laws of two outcomes, for shares of the largest loss `length`.
+    """
+    best = np.zeros_like(LOSSES)
+    for share in np.linspace(0.01, 0.99, 99).tolist():
+        total = np.zeros_like(LOSSES)
+        for absent, present in zip(*step(length, share), strict=True):
+            places = LOSSES - float(np.log(float(present / absent)))
+            beyond = -np.expm1(np.minimum(places, 0))
+            after = np.where(places < LOSSES[0], beyond, np.interp(places, LOSSES, profile, right=0.0))
+            total += float(present) * after
+        best = np.maximum(best, total)
+    return best
+
+
+@pytest.mark.parametrize("cases", [1, thorough(40)])
+def test_choice_by_score_and_exponential_step_do_not_both_come_last(cases: int) -> None:
+    """The lower bound of delta is at most that of the better order of both steps, each chosen for its threshold.
+
+    Chords of a profile are above the profile, so that the reference errs on the side of larger deltas.
+    """
+    random = np.random.default_rng([8, cases])
+    nothing = np.maximum(-np.expm1(LOSSES), 0)
+    for _ in range(cases):
+        first, second = np.exp(random.uniform(-0.5, 1, 2)).tolist()
+        mechanisms = [{"type": "permute_and_flip", "epsilon": first}, {"type": "exponential", "epsilon": second}]
+        pair = WorstCase("add_or_remove_one").curves(built({"type": "composed", "mechanisms": mechanisms}))
+        steps = (choice_by_score, first), (shifted, second)
+        best = np.max([preceded(preceded(nothing, *steps[1 - i]), *steps[i]) for i in (0, 1)], axis=0)
+        at = (first + second) * np.array([0.0, 0.2, 0.4, 0.6])
+        found, truth = pair.both.profile(at), np.interp(at, LOSSES, best)
+        assert pair.bracket is not None
+        assert (found.lower <= truth * (1 + 3e-3)).all()
+        assert (found.upper >= truth * (1 - 1e-2)).all()
+
+
+@pytest.mark.parametrize("cases", [3, thorough(60)])
+@pytest.mark.parametrize("beside", [(), (0.4,)])
+def test_selection_of_exponential_steps_holds_one_shift(beside: tuple[float, ...], cases: int) -> None:
+    """The lower bound of delta for the best of several exponential steps is at most that of all their outcomes.
+
+    Every trial has the same shift of the interval of losses. The largest delta over all shifts counts. `beside` has the
+    epsilons of randomised responses in each trial.
+    """
+    random = np.random.default_rng([9, cases, len(beside)])
+    for _ in range(cases):
+        length, count = float(np.exp(random.uniform(-1, 1.3))), int(random.integers(2, 4 - len(beside)))
+        responses: list[Spec] = [{"type": "pure_dp", "epsilon": each} for each in beside]
+        one: Spec = {"type": "composed", "mechanisms": [{"type": "exponential", "epsilon": length}, *responses]}
+        curve = WorstCase("add_or_remove_one").curves(built(selected(one, "fixed", count=count))).both
+        others = [two_outcomes(1 / (1 + np.exp(each)), 1 / (1 + np.exp(-each))) for each in beside]
+        laws = [shifted(length, share) for share in np.linspace(0.02, 0.98, 25).tolist()]
+        trials = [[composed([each[i], *(other[i] for other in others)] * count) for i in (0, 1)] for each in laws]
+        for at in (random.uniform(0, 0.9, 3) * count * length).tolist():
+            truth = max(delta_of(absent, present, at) for absent, present in trials)
+            assert curve.profile_at(at).lower <= truth * 1.01

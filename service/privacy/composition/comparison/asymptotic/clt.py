@@ -60,7 +60,8 @@ def clt_pair(steps: Steps, options: EngineOptions) -> TradeOffPair:
 class CentralLimitTradeOff(DelegatingCurve):
     """Gaussian trade-off curve as an approximation.
 
-    Both bounds of every number are the upper bound of the closed form.
+    The closed form of a Gaussian curve encloses every number; the upper bound of this enclosure is returned as both
+    bounds.
     """
 
     def __init__(self, mu: float) -> None:

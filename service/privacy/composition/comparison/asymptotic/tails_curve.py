@@ -77,7 +77,7 @@ class ApproximateLogTails:
     lower: FloatArray
 
     def exchanged(self) -> ApproximateLogTails:
-        """Return the tails of -S: the upper and the lower tail of S swapped."""
+        """Return the tails of -S for the loss S: its upper and its lower tail swapped."""
         return ApproximateLogTails(self.lower, self.upper)
 
     @staticmethod
@@ -135,7 +135,8 @@ class ApproximateTails(ABC):
     def log_tails(self, hypothesis: Hypothesis, parameters: FloatArray) -> ApproximateLogTails:
         """Return the approximate tails of the loss at these parameters, without any correction for monotonicity.
 
-        A parameter stands for a threshold of the loss, in a scale that the engine chooses.
+        A parameter stands for a threshold of the loss, in a scale that the engine chooses. The result has ln P(S > c)
+        and ln P(S <= c) of the loss S at the thresholds c under `hypothesis` (H0 or H1), in the shape of `parameters`.
         """
 
 
@@ -282,7 +283,7 @@ class ApproximateTradeOff(AbstractTradeOff):
     def _last_epsilon(self, delta: FloatArray) -> float:
         """Return the epsilon at which P(S > epsilon) under H1, an upper bound of delta(epsilon), decreases to delta.
 
-        S is the loss in this direction. The result is at least 0.
+        S is the loss in this direction. The result is in nats and at least 0.
         """
         absent, present = self._hypotheses
         if self._reflected:

@@ -43,11 +43,11 @@ class DrawnLaw:
     Attributes
     ----------
     start, step : float
-        The lattice is start + j step.
+        The lattice is start + j step, in nats.
     masses : array, shape (2, cells)
         Masses under H0 and H1.
     shifts : array, shape (2,)
-        Means of S - D under each hypothesis.
+        Means of S - D under each hypothesis, in nats.
     proxy : float
         Variance proxy: S - D is sub-Gaussian about its mean with at most this variance. It is a sum of independent
         centred terms, each within an interval of one lattice step (Hoeffding 1963).
@@ -82,9 +82,10 @@ class DrawnLaw:
         return DrawnLaw(low, step, masses, means - masses @ points, proxy, outside)
 
     def plus(self, other: DrawnLaw, trim: float) -> DrawnLaw:
-        """Return the law of the sum of two independent losses, on the coarser of both lattices or a still coarser one.
+        """Return the law of the sum of this loss and an independent loss with the law `other`.
 
-        Tails of mass at most `trim` on either side are removed.
+        Tails of mass at most `trim` on either side are removed. The result lies on the coarser of both lattices, or on
+        a still coarser one.
         """
         from scipy import fft
 
@@ -169,7 +170,7 @@ def _transform_noise(first: FloatArray, second: FloatArray, size: int) -> FloatA
 
 
 def _range(law: LossLaw, cut: float) -> tuple[float, float]:
-    """Return the smallest loss, and the largest loss or one that is exceeded with probability of at most `cut`.
+    """Return the smallest loss, and the largest or one exceeded with probability of at most `cut`, both in nats.
 
     `law` is the law of the loss. The bound on the probability holds under both hypotheses.
     """

@@ -30,7 +30,7 @@ class Draws:
     """Draws of the total loss of a run, computed on first use.
 
     S is the total loss, and D the drawn number, a sum rounded to a lattice (`drawn_lattice.py`). P0 and P1 are the laws
-    of H0 and H1.
+    of H0 and H1. `samples` is the number of draws of S under each hypothesis. Equal values of `seed` give equal draws.
     """
 
     loss: ComposedLoss
@@ -82,7 +82,7 @@ class Draws:
 
     @cached_property
     def slack(self) -> tuple[float, float]:
-        """Bounds of the change of P(loss > c) at any threshold c by rounding of the loss, under H0 and under H1."""
+        """Bounds of the change of P(S > c) at any threshold c by rounding of the total loss S, under H0 and H1."""
         own = ROUNDING_SHARE / self.samples if self.sums else 0.0
         return own + math.fsum(law.lost[0] for law in self.sums), own + math.fsum(law.lost[1] for law in self.sums)
 

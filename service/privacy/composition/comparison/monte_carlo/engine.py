@@ -201,7 +201,7 @@ class MonteCarloTradeOff(AbstractTradeOff):
         """Return an upper bound of the power at each false positive rate alpha, in its shape.
 
         It is the smaller of delta(c) + e^c alpha, with a threshold c from the H0 draws, and e^L alpha with the largest
-        loss L. `most_profile` gives upper bounds of delta(c).
+        loss L of the run (nats). `most_profile` gives upper bounds of delta(c).
         """
         samples = self._draws.samples
         rank = np.clip(np.rint(alpha * samples).astype(np.int64), 1, samples)
@@ -251,7 +251,10 @@ class MonteCarloTradeOff(AbstractTradeOff):
 
     @cached_property
     def _log_sums(self) -> FloatArray:
-        """ln of the sum of e^-D over each H1 draw D and all larger draws, and a final -inf; shape (samples + 1,)."""
+        """ln of the sum of e^-D over each H1 draw D and all larger draws, and a final -inf; shape (samples + 1,).
+
+        D is a drawn privacy loss of the run in nats, rounded to a lattice. The draws are in ascending order.
+        """
         sums = np.empty(self._draws.samples + 1)
         sums[0] = -np.inf
         np.negative(self._ascending[1][::-1], out=sums[1:])
@@ -322,7 +325,10 @@ class TailProfile:
 
     @staticmethod
     def of(descending: FloatArray, tails: FloatArray) -> TailProfile:
-        """Build the profile from decreasing points x_i and their tails P(X >= x_i); equal tails mean no mass."""
+        """Build the profile from decreasing points x_i (`descending`) and their tail probabilities P(X >= x_i).
+
+        X is the random variable of the profile. Between points of equal tails X has no mass.
+        """
         with np.errstate(divide="ignore"):
             logs = np.log(np.diff(tails, prepend=0.0)) - descending
         sums = np.logaddexp.accumulate(np.append(-np.inf, logs))

@@ -114,8 +114,8 @@ class DeformedContour:
     def _moments(self, kind: int, plans: list[tuple[RealArray, float, float]], nodes: ContourNodes) -> Moments:
         """Return M(z) - 1 of one kind of step at all nodes z, with error bounds, by one trapezoid sum for each panel.
 
-        M is the moment-generating function of the loss of one step. `plans` has the sum of each panel (nodes, spacing,
-        ln of the error).
+        M is the moment-generating function of the loss of one step. `kind` is the index of the kind of step. `plans`
+        has for each panel the nodes tau, their spacing and ln of the error bound of its sum.
         """
         found: list[Moments] = []
         for panel, (tau, spacing, log_error) in enumerate(plans):
@@ -132,7 +132,7 @@ class DeformedContour:
         """Return the trapezoid sum for M of one kind of step on a panel: nodes tau, spacing, ln of the error bound.
 
         M is the moment-generating function of the loss of one step, an integral along a path with the parameter tau.
-        The list of nodes is empty where the sum would be too long.
+        `kind` and `panel` are indices. The list of nodes is empty where the sum would be too long.
         """
         layout, panels, grid = self._layout, self._layout.panels, self._layout.grids[kind]
         least, count = float(self._least[kind]), grid.step.count
@@ -169,10 +169,11 @@ class DeformedContour:
         return kept, spacing, float(np.logaddexp(log_error, omitted))
 
     def _collect(self, nodes: ContourNodes, kinds: list[Moments]) -> None:
-        """Store the weighted values of the integrand F at the center for each kernel, and their error bounds.
+        """Store F at the nodes, times the weights and each of four kernels, and the error bounds of these products.
 
-        F is the moment-generating function of the run's loss, times the exponentials of the threshold. The kernels are
-        1/z, 1/(z - 1), 1/(z (z - 1)) and 1. `kinds` has M - 1 of each kind of step at all nodes.
+        F is the integrand for the threshold `center` of the layout: the moment-generating function of the run's loss,
+        times the exponential of the threshold. The kernels are 1/z, 1/(z - 1), 1/(z (z - 1)) and 1. `kinds` has M - 1
+        of each kind of step at all nodes.
         """
         dtype, unit, theta = self._dtype, roundoff(self._dtype), self._dtype(self.theta)
         x, t = nodes.x - theta, nodes.t
@@ -265,7 +266,7 @@ class DeformedContour:
         return Integrals(log_scale, lower, upper, density)
 
     def log_scale(self, thresholds: FloatArray) -> FloatArray:
-        """Return ln of the factors on which I0, I1, ID and the density of the loss are evaluated, shape (4, C).
+        """Return ln of the factors relative to which I0, I1, ID and the density of the loss are given, shape (4, C).
 
         I0 and I1 are the tails of the privacy loss beyond each of C thresholds c (nats) under H0 and H1, and ID is its
         profile delta(c). The factors are F0 e^{-(theta - pole) c}. F0 is about the moment E0 e^{theta S} of the loss S,

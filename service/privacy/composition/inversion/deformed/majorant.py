@@ -353,15 +353,14 @@ class MajorantGrid:
     def _left_tail(self, paths: Paths, ends: PathValues, shift: FloatArray, z: ComplexArray) -> FloatArray:
         """Return ln of an upper bound of the majorant on G + i `shift` left of the grid, shape (P, V).
 
-        P is the number of paths, and V that of points z of each path. A mirrored step compares two laws that are mirror
-        images at 0, as when one record replaces another.
+        The steps are not mirrored: H0 has a normal density. The majorant is the integral of |g w^z| along a path G of
+        outcomes v, with their density g under H0 and the likelihood ratio w. P is the number of paths, and V that of
+        points z of each path. `ends` has the values at the first and the last node of each path.
 
-        The majorant is the integral of |g w^z| along a path of outcomes v, with their density g under H0 and the
-        likelihood ratio w. The steps are not mirrored. p is the sampling rate, tau the parameter of the path, and u the
-        logarithm of the odds of w's two parts. `ends` has the values at the first and the last node. Left of the grid 1
-        - p - p e^tau <= |w| <= 1 - p + p e^tau, or |d ln|w|| <= p e^tau/(1 - p) on paths without a sloping piece
-        (*ramp*). |arg w| is at most e^u times the largest |Im v| <= pi/2, or (pi/2) e^u. With t = Im z only the sign of
-        t arg w matters.
+        p is the sampling rate, tau the parameter of the path, and u the logarithm of the odds of w's two parts. Left of
+        the grid 1 - p - p e^tau <= |w| <= 1 - p + p e^tau, or |d ln|w|| <= p e^tau/(1 - p) on paths without a sloping
+        piece (*ramp*). |arg w| is at most e^u times the largest |Im v| <= pi/2, or (pi/2) e^u. With t = Im z only the
+        sign of t arg w matters.
         """
         step, end, slope = self.step, float(self.tau[0]), paths.slope
         real_bound = end + slope * np.abs(shift)  # |Re v - tau| <= k |shift|

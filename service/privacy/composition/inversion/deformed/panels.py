@@ -165,14 +165,18 @@ class ContourLayout:
         self.value, self.reflected, self.gaussian_mu_squared = value, reflected, gaussian_mu_squared
 
     def on(self, grids: Grids) -> ContourLayout:
-        """Return this layout of panels with other grids of majorants, which bound the moment-generating functions."""
+        """Return a contour of the same shape with other grids of majorants, for which no panel is laid out yet.
+
+        Majorants are upper bounds of the moment-generating functions.
+        """
         given = self.bend, self.center, self.goal, self.value, self.reflected, self.gaussian_mu_squared
         return ContourLayout(grids, *given)
 
     def moments_at(self, z: ComplexArray) -> ComplexArray:
         """Return the points at which moments under H0 are evaluated for the contour's points z, of their shape.
 
-        They are z, or if reflected 1 - conj(z), at which the moment is the conjugate.
+        They are z, or 1 - conj(z) if the hypotheses are swapped. The moment at the latter point is the conjugate of the
+        moment at z.
         """
         return 1 - np.conj(z) if self.reflected else z
 
@@ -255,7 +259,8 @@ class ContourLayout:
         """Append panels from each start to its end to `proved`, and return whether all their error bounds are proved.
 
         `starts` and `ends` have one complex point for each panel in the complex plane. A panel without a small error
-        bound is halved, a few times at most.
+        bound is halved. Return False if there are too many panels, or still unproved ones after a fixed number of
+        halvings.
         """
         for _ in range(_ROUNDS):
             if len(starts) == 0 or sum(len(part.start) for part in proved) + len(starts) > _MOST_PANELS:
@@ -277,8 +282,9 @@ class ContourLayout:
     def _plan(self, starts: ComplexArray, ends: ComplexArray) -> tuple[list[IndexArray], IndexArray, FloatArray]:
         """Return the best path of each kind of step, the best Bernstein radius and about ln of the error of Q panels.
 
-        Paths are lists of indices (Q,) in the family of each kind, and radii are indices (Q,) in `_RADII`. `starts` and
-        `ends` are the end points of the panels.
+        A path is the line of integration of a moment in the plane of the step's outcome. Paths are lists of indices
+        (Q,) in the family of each kind, and radii are indices (Q,) in `_RADII`. `starts` and `ends` are the end points
+        of the panels.
         """
         paths = self._chosen_paths(starts, ends)
         polygons = _polygons(starts, ends, _RADII)
@@ -300,8 +306,9 @@ class ContourLayout:
     def _chosen_paths(self, starts: ComplexArray, ends: ComplexArray) -> list[IndexArray]:
         """Return for each kind of step the path with small |F| at the tips of the Bernstein ellipses of Q panels.
 
-        The results are indices (Q,) in the family of each kind. The other kinds use the best path at each tip. F is the
-        integrand of the inversion integral. `starts` and `ends` are the end points of the panels.
+        The results are indices (Q,) in the family of each kind. The other kinds use the best path at each tip. A path
+        is the line of integration of a moment in the plane of the step's outcome. F is the integrand of the inversion
+        integral. `starts` and `ends` are the end points of the panels.
         """
         tips = _polygons(starts, ends, np.array([2.4]))[:, 0, ::2]
         tips = np.asarray(np.maximum(tips.real, self._least_real) + 1j * tips.imag, dtype=np.complex128)
@@ -314,10 +321,11 @@ class ContourLayout:
         return [np.maximum(total, self.goal - _ENOUGH).argmin(axis=0) for total in totals]
 
     def _prove(self, starts: ComplexArray, ends: ComplexArray, path: list[IndexArray], radius: IndexArray) -> Panel:
-        """Return the panels with proved bounds at the corners of each panel's octagon, at both ends and at 0.
+        """Return Q panels with proved bounds of the moments at the corners of their octagons, at their ends and at 0.
 
-        `path` has the index of the path of each panel for each kind of step, and `radius` the index of the Bernstein
-        radius.
+        `starts` and `ends` are the end points of the panels, shape (Q,). The octagon encloses the ellipse on which the
+        quadrature error is bounded (`Panel`). `path` has the index of the path of integration of each panel for each
+        kind of step, and `radius` the index of the radius of that ellipse.
         """
         every = np.arange(len(starts))
         polygons = _polygons(starts, ends, _RADII)[every, radius]

@@ -227,7 +227,8 @@ class PathValues(NamedTuple):
     def log_gaussian(self, step: SampledStep) -> FloatArray:
         """Return ln |g(v)| of the normal density g of the outcome v, without |dv|, shape (P, J).
 
-        P is the number of paths, and J that of parameters tau.
+        P is the number of paths, and J that of parameters tau. `step` has the noise multiplier and the mean of the
+        normal law.
         """
         distance = self.v - step.mean
         modulus = -0.5 * step.sigma**2 * (distance.real**2 - distance.imag**2)

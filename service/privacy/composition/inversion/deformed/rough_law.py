@@ -64,9 +64,9 @@ def rough_threshold(
 
 
 def _spectrum(step: SampledStep, cell: float, turns: FloatArray) -> ComplexArray:
-    """Return the Fourier transform of the law of one step's loss, in units of a lattice cell, at the angles `turns`.
+    """Return the Fourier transform of the law of one step's loss, in units of a lattice cell, at angles in radians.
 
-    `cell` is the width of a cell in nats. The result has the shape of `turns`.
+    `cell` is the width of a cell in nats. `turns` are the angles, and the result has their shape.
     """
     ends = _SCORES if step.mirrored else _SCORES[_SCORES >= _LEFTMOST]
     mass = _normal_masses(ends)

@@ -101,9 +101,11 @@ def deformed_run(
 ) -> DeformedRun | None:
     """Return the deformed contours of sampled Gaussian steps and a Gaussian part, in one direction, or None.
 
-    `gaussian_mu_squared` is mu^2 of the Gaussian part, and `reflected` swaps the hypotheses. The result is None where
-    deformed contours are not tried. Mirrored steps have one direction. A deformed contour is a curve in the complex
-    plane along which an inversion integral decays fast. `accuracy` has the error aimed at.
+    `gaussian_mu_squared` is mu^2 of the Gaussian part, and `reflected` swaps the hypotheses. The result is None for a
+    single step, more than four kinds of steps, a sampling rate above 0.9, or a noise multiplier outside 0.2 to 15. It
+    is also None for mirrored steps that are reflected or not rare (`_is_rare`), and for a loss with a negligible
+    standard deviation. Mirrored steps have one direction. A deformed contour is a curve in the complex plane along
+    which an inversion integral decays fast. `accuracy` has the error aimed at.
     """
     several = sum(step.count for step in steps) + (gaussian_mu_squared > 0) > 1
     if not 0 < len(steps) <= _MOST_PARTS or not several:
@@ -119,7 +121,8 @@ def deformed_run(
 def _is_rare(step: SampledStep) -> bool:
     """Return whether a mirrored step has the zeros of b(v) = a(-v) left of those of a(v), as deformed paths need.
 
-    a and b are the densities of H1 and H0 relative to the normal density of the outcome v (`SampledStep`).
+    a and b are the densities of H1 and H0 relative to the normal density of the outcome v (`SampledStep`). Other steps
+    have the result False.
     """
     return step.mirrored and step.log_odds < 0
 
@@ -153,7 +156,8 @@ class DeformedRun:
     def points(self, alpha: float, log_power: float) -> Readings:
         """Return enclosures of ln power, ln type II error and ln slope at the false positive rate `alpha`, one column.
 
-        `log_power` is an approximate value, rather below ln power; no bound depends on it.
+        `log_power` is an approximate value of ln power, better too low than too high; no bound depends on it. The
+        enclosures are trivial if no contour is laid out.
 
         A deformed contour is a curve in the complex plane along which an inversion integral decays fast.
         """
@@ -286,8 +290,8 @@ class DeformedRun:
     def _rough_log_profile(self, eps: FloatArray) -> FloatArray:
         """Return about ln delta at the epsilons `eps` (nats), of their shape, for a run that is not reflected.
 
-        The loss is taken as a normal core plus one rare jump. The core is the bulk of the loss, and a jump is the large
-        loss of a step (`DeformedRun`).
+        The loss is taken as a normal core plus one rare jump. The core is the loss without jumps, and a jump is the
+        large loss of a step (`DeformedRun`).
         """
         score = eps / self.deviation + 0.5 * self.deviation
         about = log_ndtr(-score) + np.log(self.deviation / (1 + score))
@@ -342,7 +346,7 @@ class DeformedRun:
     def _layout(self, center: float, log_size: float, poles: int = 1) -> ContourLayout | None:
         """Return the layout of a contour for thresholds near `center` and numbers of about e^log_size, or None.
 
-        Thresholds are in nats. The result is None if no contour has a small enough error.
+        Thresholds are in nats. The result is None if no contour is found whose error is proved to be small enough.
 
         `poles` is the number of poles of the kernel, each of which makes the integral smaller by about theta, where the
         contour crosses the axis. Where the error of every contour is too large for a fine tolerance, a contour for the
@@ -357,7 +361,8 @@ class DeformedRun:
 
         `error` is the error aimed at, relative to e^log_size; `center` is a threshold (nats), and `poles` the number of
         poles of the kernel. The least expensive contour is tried first, then the next one, then the least expensive on
-        finer grids. A reflected loss has fine grids, so that only one contour is tried.
+        finer grids. A reflected loss has fine grids, so that only one contour is tried. The result is None if none of
+        these has a proof, the grids would be too large, or the work of the request is spent.
         """
         if not (math.isfinite(center + log_size) and self._edge(center) > _SMALLEST_DEVIATION):
             return None
@@ -402,9 +407,10 @@ class DeformedRun:
         return [core, edge] if not self._reflected and edge < 0.3 * core else [core]
 
     def _grids(self, need: float, tilt: float, fineness: float = 1.0) -> Grids | None:
-        """Return the grids of majorants of all kinds of steps; None where they would be too large.
+        """Return the grids of majorants of all kinds of steps; None if they would have too many nodes together.
 
-        `need`, `tilt` and `fineness` are those of `MajorantGrid`.
+        A majorant is an upper bound of a moment-generating function. The grids should omit a mass of at most e^-need
+        for exponents up to `tilt`, and `fineness` divides the distance of the nodes.
 
         A grid has the nodes of the trapezoid sums that bound the moment-generating function of one kind of step.
         """
@@ -435,7 +441,8 @@ class DeformedRun:
     def _rough_threshold(self, alpha: float) -> float:
         """Return an estimate of the threshold c (nats) with P0(S > c) = `alpha` for the privacy loss S of the run.
 
-        Unless reflected, it is that of the law on a lattice, where the lattice reaches it.
+        If the run is not reflected and a lattice of the loss reaches this tail, the estimate comes from the law on the
+        lattice. Otherwise it is that of `_first_threshold`, which may be NaN.
         """
         guess = self._first_threshold(alpha)
         if self._reflected or not math.isfinite(guess):
@@ -459,7 +466,7 @@ class DeformedRun:
             return self._saddle_threshold(alpha)
 
         def log_tail(c: float) -> float:
-            """Return about ln P0(S > c) for a loss S with a normal bulk plus one rare large loss of a step."""
+            """Return about ln P0(S > c), if the loss S is a normal law plus one rare large loss of a step."""
             size, total = max(c - mean, 1e-300), float(log_ndtr(-(c - mean) / deviation))
             for step in self._steps:
                 v = math.log1p(math.expm1(size) / step.rate) if size < 600 else size - math.log(step.rate)
@@ -473,7 +480,7 @@ class DeformedRun:
 
     @cached_property
     def _drawn(self) -> FloatArray:
-        """Sorted distances (nats) of simulated losses from the least loss, empty where there are too many steps.
+        """Sorted distances (nats) of simulated losses from the least loss; empty for runs of more than 32 steps.
 
         The sum of few steps has no simple law. The draws are always the same. The array is also empty with a Gaussian
         part or mirrored steps. A mirrored step compares two laws that are mirror images at 0, as when one record
@@ -509,10 +516,11 @@ class DeformedRun:
         return float(logs[0] + (logs[1] - logs[0]) / (scores[1] - scores[0]) * (score - scores[0]))
 
     def _saddle_threshold(self, alpha: float) -> float:
-        """Return an estimate of the threshold c (nats) with P0(S > c) = `alpha`, or NaN.
+        """Return about the threshold c (nats) with P0(S > c) = `alpha`, by the saddle-point approximation, or NaN.
 
-        S is the privacy loss of the run under P0, the law without the record. The saddle-point approximation serves,
-        because the tail of a loss with an extreme is unimodal.
+        S is the privacy loss of the run under P0, the law without the record. The approximation serves, because the
+        tail of a loss with an extreme is unimodal. The result is NaN if the grids of the moments would be too large, or
+        no tilt has a usable approximation.
         """
         grids = self._grids(45.0 + math.log(self._count) - math.log(alpha), 1.0)
         if grids is None:
@@ -528,9 +536,10 @@ class DeformedRun:
 
 
 def _proved_root(contour: DeformedContour, threshold: float, delta: float) -> tuple[float, float] | None:
-    """Return proved bounds (nats) of the root of the privacy profile at `delta`, or None where the proof fails.
+    """Return proved bounds (nats) of the smallest eps at which the privacy profile is at most `delta`, or None.
 
-    `threshold` is the approximate root in nats.
+    `threshold` is the approximate eps. `contour` gives enclosures of the profile near that threshold. The result is
+    None if these enclosures are too wide for a proof.
     """
     lower, upper = prove_root(contour, np.array([threshold]), np.array([delta]))
     return None if math.isnan(lower[0]) else (float(lower[0]), float(upper[0]))

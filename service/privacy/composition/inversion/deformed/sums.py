@@ -33,12 +33,12 @@ _OF_RATE = 11.0
 
 
 def roundoff(dtype: Float) -> float:
-    """Return the unit roundoff of a type of numbers: 2^-53 for doubles, or 2^-64 for long doubles of x86-64."""
+    """Return the unit roundoff of `dtype`: 2^-53 for doubles, or 2^-64 for long doubles of x86-64."""
     return float(np.finfo(dtype).eps) / 2
 
 
 class Moments(NamedTuple):
-    """Values of M(z) - 1 at n nodes z, and a bound of their absolute error, all of shape (n,).
+    """Real and imaginary parts of M(z) - 1 at n nodes z, and a bound of the absolute error of M, each of shape (n,).
 
     M is the moment-generating function of the loss of one step.
     """
@@ -113,7 +113,8 @@ class PathNodes:
     ) -> None:
         """Evaluate the nodes `tau`, which are exact numbers of the type `dtype`, at a distance `spacing`.
 
-        `from_least` subtracts the least loss ln(1 - p) from the loss, where p is the sampling rate of the step.
+        `from_least` subtracts the least loss ln(1 - p) from the loss, where p is the sampling rate of the step. `path`
+        is the path in the complex plane of the step's outcome.
         """
         eta, slope, offset = (dtype(float(part[0, 0])) for part in (path.eta, path.slope, path.offset))
         ratio = _Ratio.of(step, dtype)
@@ -195,7 +196,7 @@ class _Ratio:
     """Function a(v) = 1 - p + p e^{v + offset} of complex outcomes v in numbers of one type; p is the sampling rate.
 
     `size` is |ln(p/(1 - p))| + |offset|. `of_rate` is the error of ln(p/(1 - p)) and of ln p in units of roundoff, as p
-    is rounded.
+    is rounded. `log_odds` is ln(p/(1 - p)) + offset, and `dtype` the type of the numbers.
     """
 
     dtype: Float

@@ -75,8 +75,9 @@ class CoreContour:
     def __init__(self, core: CoreLaw, count: int, epsilon: float, largest_tilt: float) -> None:
         """Bound the moments of one loss at real tilts up to `largest_tilt`.
 
-        `epsilon` is the threshold of the profile in nats. A tilt is a real number s in the moment E1[e^{sL}; core] of
-        one loss L. The core is the event that the step has no large loss.
+        `core` is the law of one loss in the core, and `count` the number n of losses. `epsilon` is the threshold of the
+        profile in nats. A tilt is a real number s in the moment E1[e^{sL}; core] of one loss L. The core is the event
+        that the step has no large loss.
         """
         self._core, self._count, self._epsilon = core, count, epsilon
         self._tilts = largest_tilt * np.geomspace(1e-4, 1.0, _TILTS)

@@ -38,7 +38,7 @@ _SLACK = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """Upper bounds of ln E1[e^{kL}], shape (n,), at n real `tilts` k, for the loss L of one step under H1."""
+    """Upper bounds `logs` of ln E1[e^{kL}], shape (n,), at n real `tilts` k, for the loss L of one step under H1."""
 
     tilts: FloatArray
     logs: FloatArray

@@ -62,7 +62,7 @@ class JumpLaw:
 
     @cached_property
     def _hump(self) -> float:
-        """q = p e^offset, with the sampling rate p and the offset of the step.
+        """Weight q = p e^offset in the density ratio of the step, with its sampling rate p and its offset.
 
         The density ratio of the step is 1 - p + q e^v at the outcome v.
         """
@@ -79,9 +79,9 @@ class JumpLaw:
 
     @np.errstate(all="ignore")
     def places(self, losses: FloatArray) -> FloatArray:
-        """Return the outcomes v whose losses are `losses`, of their shape, within `_SLACK`.
+        """Return the outcomes v of a step whose losses are `losses` (nats), of their shape, within 1e-9 relatively.
 
-        An outcome is the noisy result of a sampled Gaussian step. It is -inf for losses up to 0.
+        An outcome is the noisy result of a sampled Gaussian step. The result is -inf for losses up to 0.
         """
         grown = np.expm1(np.clip(losses, 0.0, 700.0))
         if not self.step.mirrored:
@@ -97,7 +97,8 @@ class JumpLaw:
     def log_above(self, losses: FloatArray) -> FloatArray:
         """Return upper bounds of ln P1(L > l) at the losses l (nats), of their shape, within `TAIL_SLACK`.
 
-        L is the loss of the step, and P1 is the law under H1, with the record.
+        L is the loss of the step, and P1 is the law under H1, with the record. Up to a limit of the normal score, the
+        bounds exceed the probabilities by at most 1e-6, relatively.
         """
         y, rate = self.step.sigma * (self.places(losses) - self.step.mean), self.step.rate
         tail = np.logaddexp(math.log1p(-rate) + log_ndtr(-y), math.log(rate) + log_ndtr(1 / self.step.sigma - y))

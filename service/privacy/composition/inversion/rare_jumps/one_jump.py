@@ -102,9 +102,10 @@ _UNKNOWN = (-math.inf, math.inf)
 
 
 def is_far(step: SampledStep, deviation: float, epsilon: float) -> bool:
-    """Return whether delta(epsilon) of the run of the equal steps `step` is tiny. The run samples few records.
+    """Return whether delta(epsilon) of the run of the equal steps `step` is below about e^-25; `epsilon` is in nats.
 
-    `deviation` is the standard deviation (nats) of the loss without rare large losses. No bound depends on the result.
+    delta is estimated as the larger of two parts: one rare large loss of a step, and a normal loss with the standard
+    deviation `deviation` (nats). The result is False for epsilons of 50 and more. No bound depends on it.
     """
     if not 0 < epsilon < _LARGEST_EPSILON:
         return False
@@ -129,7 +130,8 @@ def log_profile(step: SampledStep, epsilon: float, width: float) -> tuple[float,
     Returns
     -------
     (float, float)
-        Lower and upper bound of ln delta(epsilon).
+        Lower and upper bound of ln delta(epsilon). They are infinite for a single step, sampling rates above a limit,
+        epsilons outside (0, 50), or a delta below about e^-640.
 
     Notes
     -----
@@ -263,18 +265,19 @@ class _OneJump:
         return logs[0] + math.log(self._step.count), logs[1] + math.log(self._step.count)
 
     def _distance(self, middle: _Middle) -> arb:
-        """Return epsilon - m as a ball, where m is the loss of the other steps around which the series is expanded.
+        """Return epsilon - m (nats) as a ball; the series is expanded around the loss m of the other steps.
 
-        A ball is an interval of arbitrary precision.
+        A ball is an interval of arbitrary precision. m is the `total` of `middle`.
         """
         return arb(self._epsilon) - arb(middle.center) * self._others
 
     def _middle(self) -> _Middle | None:
         """Return the place of the series: the tilt k, and the loss m of the N - 1 other steps; None without one.
 
-        The law of S' weighted by e^{k S'} is the tilted law, with the mean m. The tilt is chosen so that the product of
-        the law of S' and f is largest near m. S' is the loss of the N - 1 steps beside a jump (a rare large loss), and
-        f(s) is the part of delta that the jump contributes given S' = s.
+        The law of S' weighted by e^{k S'} is the tilted law, with the mean m. There is no place if m comes too near
+        epsilon, or no loss of a step is large enough for the jump. The tilt is chosen so that the product of the law of
+        S' and f is largest near m. S' is the loss of the N - 1 steps beside a jump (a rare large loss), and f(s) is the
+        part of delta that the jump contributes given S' = s.
         """
         total, tilt, center = 0.0, 0.0, 0.0
         for _ in range(_STEPS_TO_TILT):

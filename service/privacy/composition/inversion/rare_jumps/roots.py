@@ -38,7 +38,7 @@ def jump_epsilon(step: SampledStep, delta: float) -> float:
     Returns
     -------
     float
-        epsilon in nats, without an error bound; 0 where no loss of a step has this profile.
+        epsilon in nats, without an error bound; about 0 if N delta_1(0) is at most `delta`.
     """
     law, level = JumpLaw(step), math.log(delta) - math.log(step.count)
     with np.errstate(all="ignore"):
@@ -47,7 +47,7 @@ def jump_epsilon(step: SampledStep, delta: float) -> float:
 
 @np.errstate(all="ignore")
 def enclosed_root(step: SampledStep, delta: float, log_profile: LogProfile) -> tuple[float, float] | None:
-    """Return proved bounds of the epsilon at a delta.
+    """Return proved bounds of the epsilon (nats) at which the privacy profile of a run of equal steps is `delta`.
 
     Parameters
     ----------
@@ -56,12 +56,13 @@ def enclosed_root(step: SampledStep, delta: float, log_profile: LogProfile) -> t
     delta : float
         In (0, 1).
     log_profile : callable
-        Returns bounds of ln delta(epsilon), or None.
+        Function of epsilon that returns bounds of ln delta(epsilon), or None.
 
     Returns
     -------
     (float, float) or None
-        Lower and upper bound in nats; None where they were not found.
+        Lower and upper bound in nats. None if `log_profile` has no bounds at a needed epsilon, or no attempt proves a
+        bound.
 
     Notes
     -----
@@ -85,7 +86,7 @@ def enclosed_root(step: SampledStep, delta: float, log_profile: LogProfile) -> t
 def _holds(found: tuple[float, float] | None, level: float, side: float) -> bool:
     """Return whether delta is proved to be at least (`side` -1) or at most (`side` 1) its target e^`level`.
 
-    `found` has the bounds of ln delta at one epsilon, or is None where they are unknown.
+    `found` has the bounds of ln delta at one epsilon, or is None where they are unknown; the result is then False.
     """
     if found is None:
         return False

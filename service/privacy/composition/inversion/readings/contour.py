@@ -20,13 +20,13 @@ from service.privacy.numerics.arrays import FloatArray
 class Integrals:
     """Enclosures of the integrals I0, I1, ID at C thresholds c: `e^{log_scale} [lower, upper]`.
 
-    I0 and I1 are tail probabilities of the loss under H0 and H1, and ID is the profile, each up to a term that depends
-    on the side of the contour of zero.
+    I0 and I1 are tail probabilities of the loss under H0 and H1, and ID is the profile. Each lacks a known term (1, e^c
+    or both), which depends on whether the contour lies left or right of the poles 0 and 1.
 
     Attributes
     ----------
     log_scale, lower, upper : (3, C)
-        ln of the scales, and bounds on these scales. The rows are I0, I1, ID.
+        ln of the scales, and bounds of the integrals divided by their scales. The rows are I0, I1, ID.
     density : (C,)
         Approximate density of the loss under H0, on the scale of I0.
     """
@@ -40,10 +40,11 @@ class Integrals:
 class InversionContour(Protocol):
     """Contour that crosses the real axis at `theta`, laid out for thresholds near `center` (nats).
 
-    The loss weighted by e^{theta S} (*tilted* loss), or its bulk, has about the standard deviation `deviation`, on
-    which no bound depends. The object may also stand for as many contours as there are thresholds, all on the same side
-    of the poles 0 and 1. `theta`, `center` and `deviation` are then arrays (C,), and each request has a threshold for
-    each contour. C is the number of thresholds.
+    The loss weighted by e^{theta S} (*tilted* loss) has about the standard deviation `deviation`, on which no bound
+    depends. For deformed contours `deviation` is that of the untilted loss without rare large losses of a step. The
+    object may also stand for as many contours as there are thresholds, all on the same side of the poles 0 and 1.
+    `theta`, `center` and `deviation` are then arrays (C,), and each request has a threshold for each contour. C is the
+    number of thresholds.
     """
 
     @property
@@ -63,9 +64,10 @@ class InversionContour(Protocol):
 
     @property
     def deviation(self) -> float | FloatArray:
-        """Approximate standard deviation of the loss S weighted by e^{theta S}, or of the bulk of that law, in nats.
+        """Approximate standard deviation of the loss S weighted by e^{theta S}, in nats.
 
-        theta is the tilt of the contour.
+        theta is the tilt of the contour. Deformed contours have the deviation of the untilted loss without rare large
+        losses of a step.
         """
         ...
 

@@ -28,11 +28,12 @@ _FEW = 8
 
 
 def read_points(contour: InversionContour, alpha: FloatArray) -> Readings:
-    """Return enclosures of points at false positive rates in (0, 1), shape (n,).
+    """Return enclosures of points of the trade-off curve at false positive rates `alpha` in (0, 1), shape (n,).
 
-    The rows are ln power, ln type II error and ln slope. A threshold c of the loss is found for each rate alpha.
-    Tangents and chords of the curve at c and beside c prove the bounds (inequalities in `inversion/engine.py`). The
-    enclosures are trivial (power and type II error at most 1) where no threshold is found.
+    The rows are ln power, ln type II error and ln slope. `contour` gives the tails of the loss of the run. A threshold
+    c of the loss is found for each rate alpha. Tangents and chords of the curve at c and beside c prove the bounds
+    (inequalities in `inversion/engine.py`). The enclosures are trivial (power and type II error at most 1) where no
+    threshold is found.
     """
     c = solve_tail(contour, alpha)
     result = nothing_known(len(alpha))
@@ -54,9 +55,9 @@ def read_points(contour: InversionContour, alpha: FloatArray) -> Readings:
 
 
 def read_few_points(contour: InversionContour, alpha: FloatArray, width: float) -> Readings:
-    """Return the enclosures of `read_points` at the rates `alpha`, for a single contour.
+    """Return enclosures of ln power, ln type II error and ln slope at the rates `alpha`, from a single contour.
 
-    If only few points are wider than the relative `width`, these points are also evaluated from the profile.
+    If at most 8 points are wider than the relative `width`, these points are also evaluated from the profile.
     """
     result = read_points(contour, alpha)
     indices = np.flatnonzero(result.width() > width)
@@ -107,8 +108,8 @@ def read_power_by_profile(contour: InversionContour, alpha: float, c: float) -> 
 def _points_around(contour: InversionContour, alpha: FloatArray, c: FloatArray, margin: float) -> Readings:
     """Return enclosures of points at the rates `alpha` from the approximate thresholds `c` and two more for each.
 
-    The arrays have the shape (n,). The two thresholds lie on either side of c, at `margin` times the uncertainty of c.
-    The rows are ln power, ln type II error and ln slope.
+    `contour` gives the tails of the loss. The arrays have the shape (n,), and c is in nats. The two thresholds lie on
+    either side of c, at `margin` times the uncertainty of c. The rows are ln power, ln type II error and ln slope.
     """
     integrals = contour.integrals(c)
     lower, upper, log_scale = integrals.lower, integrals.upper, integrals.log_scale
