@@ -51,6 +51,8 @@ SMALLEST_GAP: Final = 1e-7
 GAIN: Final = 0.03
 """Share of the distance of both bounds that a round has to gain. Otherwise the search changes its method."""
 STEEPEST: Final = 690.0
+ROUNDED_SLOPE: Final = 1e-12
+"""Bound of the rounding of the logarithm of a slope."""
 
 Bounds = tuple[float, float]
 """Lower and upper bound of mu."""
@@ -87,7 +89,9 @@ def tangent_bounds(curve: AbstractTradeOff, rate_min: float, error_min: float, l
     for each, first, end in zip((curve, inverse), (rate_min, error_min), ends, strict=True):
         known = normal_points(np.array([first]), end.power, end.type_two_error).mu
         best, least = max(best, float(known.lower[0])), max(least, float(known.upper[0]))
-        steepest = min(float(end.log_slope.upper[0]), -math.log(first), STEEPEST)
+        # The power is concave and at least 0, so that no slope from `first` on exceeds power/first.
+        rise = math.log(max(float(end.power.upper[0]), first) / first) + ROUNDED_SLOPE
+        steepest = min(float(end.log_slope.upper[0]), rise, each.largest_log_ratio.upper, STEEPEST)
         sides.append(TangentSet.without_tangents(each, first, max(steepest, 0.0)))
     search = _Search(sides, min(best, limit), min(least, limit))
     return search.run(limit) if search.begin() else None
@@ -120,6 +124,10 @@ class _Search:
         unless its enclosures are too wide.
         """
         if self.rough:
+            first = self.sides[0]
+            first.insert(np.zeros(1), rough=True)
+            if float(first.delta[0]) >= STRONGEST_ROUGHLY and first.width <= NARROW_ROUGHLY:
+                return False
             self._start()
             self.rough = max(side.width for side in self.sides) <= NARROW_ROUGHLY
             if not self.rough:

@@ -26,13 +26,15 @@ from service.privacy.mechanisms.repeated import Repeated
 from service.privacy.mechanisms.shuffled.pairs import blanket, clones, own_value, ratio_of, third_value
 from service.privacy.mechanisms.shuffled.shuffled_reports import ShuffledReports
 from service.privacy.mechanisms.shuffled.steps import AnyShuffled, HeldOnes
+from service.privacy.numerics.work import at_most
 from service.privacy.threat_models.worst_case import WorstCase
 from service.privacy.trade_off.atoms import AtomsTradeOff
 from service.privacy.trade_off.pair import TradeOffPair
+from service.privacy.trade_off.shuffled import mean_contour
 from service.privacy.trade_off.shuffled.curves import MeanCurve, OnesCurve, WorstCurve
-from service.privacy.trade_off.shuffled.mean_atoms import listed_mean
+from service.privacy.trade_off.shuffled.mean_atoms import listed_mean, listed_rare, rare_reports
 from service.privacy.trade_off.shuffled.mean_contour import MeanContour
-from service.privacy.trade_off.shuffled.mean_form import MeanForm
+from service.privacy.trade_off.shuffled.mean_form import MeanForm, exponential
 from service.privacy.trade_off.shuffled.ones import Ones
 from tests.privacy.shuffled_laws import Counts, envelope, pairs_of_laws, reported
 from tests.privacy.shuffled_script import script_delta
@@ -309,6 +311,95 @@ def test_points_of_ones_by_contours_are_those_of_exact_fractions(seed: int) -> N
             assert holds(error, float(1 - power), 1e-15)
             assert found.relative_width() <= 1e-9
             assert error.relative_width() <= 1e-7
+
+
+@pytest.mark.parametrize("epsilon", [1e-6, 0.3, 1.0, 8.0, 100.0])
+@pytest.mark.parametrize("reports", [2, 10**4, 10**9])
+def test_ones_next_to_the_local_epsilon(reports: int, epsilon: float) -> None:
+    """Only the outcome of n ones has a larger loss, and the contour of such an unlikely outcome is short."""
+    at = math.nextafter(epsilon, 0.0)
+    p, threshold = exponential(epsilon), exponential(at)
+    low, high = Ones(reports, 0, p).log_delta(at)
+    with mp.workdps(40):
+        ratio, excess = (mp.mpf(each.numerator) / each.denominator for each in (p, p - threshold))
+        value = float(mp.log(excess / (ratio + 1)) - (reports - 1) * mp.log(ratio + 1))
+    assert low <= value <= high
+    assert high - low <= 2e-13 * abs(value)
+    with at_most(1e9) as work:
+        Ones(reports, reports // 2, p).log_delta(at)
+        assert work.done <= 1e5
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_skipped_nodes_of_contours_change_nothing(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bounds of contours that skip negligible nodes are those of contours with all nodes, but for rounding."""
+    random = np.random.default_rng([14, seed])
+    epsilon, options = float(random.uniform(0.1, 4.0)), int(random.integers(3, 40))
+    reports, p = int(10.0 ** random.uniform(3, 9)), ratio_of(epsilon, -1)
+    forms = [clones(reports, p), *(kind(reports, options, p) for kind in (blanket, third_value, own_value))]
+    for form in forms:
+        contour, at = MeanContour(form), float(epsilon * random.uniform(0, 5) / math.sqrt(reports))
+        found = contour.log_delta(at, 2048)
+        with monkeypatch.context() as patch:
+            patch.setattr(mean_contour, "WIDEST_SINE", 0.0)
+            whole = contour.log_delta(at, 2048)
+        assert found == pytest.approx(whole, rel=1e-10, abs=1e-10)
+
+
+@pytest.mark.parametrize("seed", [*range(12), *map(thorough, range(12, 200))])
+def test_listed_outcomes_with_few_rare_reports_against_sums_of_many_digits(seed: int) -> None:
+    random = np.random.default_rng([15, seed])
+    reports, epsilon = int(10.0 ** random.uniform(2.5, 9)), float(10.0 ** random.uniform(-3, 2))
+    # Few clones, or few reports other than those of the most likely kind.
+    options = int(reports * 10.0 ** random.uniform(2, 5)) + 4
+    p = ratio_of(epsilon, -1)
+    forms = [kind(reports, options, p) for kind in (blanket, third_value, own_value)]
+    forms.append(clones(reports, ratio_of(float(random.uniform(35, 100)), 1)))
+    for form in [*forms, *(each.swapped() for each in forms)]:
+        rare = rare_reports(form)
+        if rare is None or form.reports * float(1 - max(form.weights)) > 0.01:
+            continue
+        listed, top = AtomsTradeOff(listed_rare(form, rare)), math.log(form.largest_ratio)
+        for at in (0.0, top * float(random.uniform()) ** 3, float(random.uniform()) / reports):
+            if at >= top:
+                continue
+            found = listed.profile_at(at)
+            truth = float(direct_mean(form, exponential(at)))
+            assert found.lower <= truth * (1 + 1e-15) + 1e-30
+            assert found.upper >= truth * (1 - 1e-15)
+            assert found.upper - found.lower <= 1e-8 * max(found.upper, 1e-20)
+
+
+def direct_mean(form: MeanForm, threshold: Fraction) -> Any:
+    """Return E (mean of n X)_+ from all outcomes with at most 8 rare reports, to 40 digits."""
+    common = form.weights.index(max(form.weights))
+    rare = [index for index in range(len(form.weights)) if index != common]
+    with mp.workdps(40):
+        x, weights = (
+            [mp.mpf(each.numerator) / each.denominator for each in values]
+            for values in (form.terms(threshold), form.weights)
+        )
+        total = mp.mpf(0)
+        for counts in itertools.product(range(9), repeat=len(rare)):
+            several = sum(counts)
+            value = (form.reports - several) * x[common]
+            value += sum(count * x[index] for count, index in zip(counts, rare, strict=True))
+            if several > 8 or value <= 0:
+                continue
+            mass = mp.ff(form.reports, several) * weights[common] ** (form.reports - several)
+            for count, index in zip(counts, rare, strict=True):
+                mass *= weights[index] ** count / mp.factorial(count)
+            total += mass * value / form.reports
+        return total
+
+
+@pytest.mark.parametrize("reports", [100, 10**4, 10**9])
+def test_every_question_about_rare_clones_is_answered(reports: int) -> None:
+    """Reports of so large an epsilon reveal nearly everything. Searches for their thresholds met a sum of -1."""
+    curve = worst(responses(reports, 100.0, 10**12)).both
+    points = curve.points(np.array([1e-300, 1e-9, 0.5]))
+    assert (points.power.lower >= [1e-300, 1 - 1e-9, 1 - 1e-9]).all()
+    assert curve.profile_at(50.0).lower >= 1 - 1e-9
 
 
 @pytest.mark.parametrize("reports", [10**4, 10**6, 10**9])

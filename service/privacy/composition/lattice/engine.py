@@ -42,6 +42,9 @@ _SLOPE_STEP = 1e-3
 _ROUGH = 0.1
 """Relative width of a first evaluation of a profile, which mostly decides on which side of a number it is."""
 
+_NEARLY_EVERYTHING = -3.0
+"""ln of the largest 1 - delta for which a bound without a composition is used."""
+
 _LAST_RATE = math.nextafter(1.0, 0.0)
 
 
@@ -203,7 +206,12 @@ class DiscretisedTradeOff(AbstractTradeOff):
         for curve in self._curves:
             alone = curve.profile(epsilon)
             known.lower[0] = np.minimum(np.maximum(known.lower[0], log_ends(alone)[0]), known.upper[0])
-        indices = np.flatnonzero(~beyond)
+        # Next to 1 a bound without a composition is close: such a run reveals nearly everything.
+        rest = self._lattices.complement_cap(epsilon)
+        close = ~beyond & (rest < _NEARLY_EVERYTHING)
+        least = np.log1p(-np.exp(np.minimum(rest, _NEARLY_EVERYTHING))) - 4 * UNIT_ROUNDOFF
+        known.lower[0] = np.where(close, np.maximum(known.lower[0], least), known.lower[0])
+        indices = np.flatnonzero(~beyond & ~(close & (rest < math.log(tolerance))))
         if len(indices) and is_spent():
             self._lattices.read_composed(indices, known, lambda pair, at: read_lattice_profile(pair, epsilon[at]))
             return EnclosureArray.from_logs(known.lower[0], known.upper[0])

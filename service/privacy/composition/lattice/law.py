@@ -22,7 +22,7 @@ difference.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -57,6 +57,8 @@ class LatticeLaw:
     log_slack_profile, log_slack_left, log_slack_middle : float
         s for which D e^s, G e^s and H e^-s bound the true functions for an `upper` law, and D e^-s, G e^-s and H e^s
         for a `lower` law. A bound with s = inf is not known.
+    support : (int, int)
+        Indices of the first and the last positive one of `masses`; (0, -1) if there is none.
     """
 
     first: int
@@ -69,6 +71,13 @@ class LatticeLaw:
     log_slack_middle: float
     shift: float
     """Error bound (nats) of the losses of `lower`. Its D is evaluated further right by `shift`, its G further left."""
+    support: tuple[int, int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        some = self.masses > 0
+        first = int(np.argmax(some))
+        support = (first, len(some) - 1 - int(np.argmax(some[::-1]))) if some[first] else (0, -1)
+        object.__setattr__(self, "support", support)
 
     @property
     def is_sound(self) -> bool:
@@ -94,7 +103,7 @@ class LatticeLaw:
         return LatticeLaw(
             -last,
             -self.offset,
-            (self.masses * np.exp(losses))[::-1],
+            np.ascontiguousarray((self.masses * np.exp(losses))[::-1]),
             self.vanishing,
             self.infinite,
             self.log_slack_left + rounding,

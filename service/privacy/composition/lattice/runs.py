@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from itertools import islice
+from itertools import count, islice
+from weakref import WeakSet
 
 import numpy as np
 
@@ -61,8 +62,16 @@ _LESS = 0.6
 _CAP_TILTS = np.array([1.0, 1.5, 2.0, 2.7, 3.6, 4.8, 6.5, 9.0])
 """Distances of tilts from 1, in units of 1/deviation of the loss, for a first bound of epsilon."""
 
+_COMPLEMENT_TILTS = (0.5, 0.2, 0.8)
+"""Exponents of the likelihood ratio for a first bound of 1 - delta."""
+
 KEPT_CELLS = 1 << 22
 """Largest number of cells of all cached lattices and tilted laws of a curve. The least recently used go first."""
+
+ALL_KEPT_CELLS = 3 << 22
+"""Largest number of such cells of all curves of the process together, 16 bytes each."""
+_CLOCK = count()
+_LIVE: WeakSet[LatticeRuns] = WeakSet()
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,12 +200,16 @@ class LatticeRun:
         if size * len(self.upper) > 2 * LARGEST_CELLS:
             return None
         while self.composed and self.cells + size > KEPT_CELLS:
-            del self.composed[next(iter(self.composed))]
+            self.forget_oldest()
         high = ComposedLattice(self.upper, tilt, self.step, first, self.off_nodes)
         low = ComposedLattice(self.lower, tilt, self.step, second, self.off_nodes)
         return LatticePair(
             high, low, run_slack(self.upper, self.off_nodes, 1), run_slack(self.lower, self.off_nodes, -1)
         )
+
+    def forget_oldest(self) -> None:
+        """Release the composed law that was cached first. A later use composes it again, with an identical result."""
+        del self.composed[next(iter(self.composed))]
 
     def epsilon_cap(self, delta: float) -> float:
         """Return an upper bound of epsilon(delta) without a composition; infinite if no bound is found.
@@ -212,14 +225,27 @@ class LatticeRun:
         slack = run_slack(self.upper, self.off_nodes, 1)
         variance = tilted_cumulants(self.upper, 0.5, self.step, self.off_nodes)[2]
         tilts = 1 + _CAP_TILTS / max(math.sqrt(max(variance, 0.0)), self.step)
-        value, error = np.array([self._log_moment(tilt) for tilt in tilts.tolist()]).T[..., None]
+        value, error = np.array([self._log_moment(self.upper, tilt) for tilt in tilts.tolist()]).T[..., None]
         omitted = np.array([min(slack.log_infinite, 0.0)])
         return float(chernoff_caps(tilts[:, None], value + slack.profile, error, omitted, delta)[0])
 
-    def _log_moment(self, tilt: float) -> tuple[float, float]:
-        """Return the log-moment ln E X^tilt of the likelihood ratio X of the upper law, and a bound of its rounding."""
-        value = log_moment_in_range(self.upper, tilt, self.step)
-        rounding = weight_rounding(self.upper, tilt, self.step)
+    def complement_caps(self) -> list[tuple[float, float]]:
+        """Return pairs (a, b) with 1 - delta(epsilon) <= e^{a + b epsilon} for each pair, without a composition.
+
+        1 - delta(c) is H(c) = E min(X, e^c) of the likelihood ratio X under H0. As min(x, y) <= x^z y^(1 - z) for 0 <=
+        z <= 1, H(c) <= e^{K(z) + (1 - z) c} with K(z) = ln E X^z. The lower law bounds H from above, with its slack.
+        """
+        slack = run_slack(self.lower, self.off_nodes, -1).middle
+        moments = [(tilt, *self._log_moment(self.lower, tilt)) for tilt in _COMPLEMENT_TILTS]
+        return [(value + error + slack, 1 - tilt) for tilt, value, error in moments]
+
+    def _log_moment(self, laws: tuple[CountedLaw, ...], tilt: float) -> tuple[float, float]:
+        """Return the log-moment ln E X^tilt of the likelihood ratio X of a run, and a bound of its rounding.
+
+        `laws` are the upper or the lower laws of its steps on the lattice.
+        """
+        value = log_moment_in_range(laws, tilt, self.step)
+        rounding = weight_rounding(laws, tilt, self.step)
         if self.off_nodes is None:
             return value, rounding
         rounding += self.off_nodes.rounding(tilt) + self.off_nodes.blur * tilt
@@ -323,6 +349,8 @@ class LatticeRuns:
         self._kept: dict[tuple[float, float, bool], LatticeRun | None] = {}
         self._farthest: dict[float, float] = {}
         self._work_of_a_cell = 0.0
+        self._last_use = next(_CLOCK)
+        _LIVE.add(self)
 
     def farthest(self, digits: float) -> float:
         """Return the largest size of a loss (nats) of any step beyond which 10^-digits of the step's mass remains."""
@@ -383,8 +411,44 @@ class LatticeRuns:
         )
         return list(islice(pairs, count))
 
+    @property
+    def cells(self) -> int:
+        """Number of cells of all cached lattices and composed laws."""
+        return sum(run.cells for run in self._kept.values() if run is not None)
+
+    def limit_memory(self) -> None:
+        """Release composed laws of this run, and lattices of all runs of the process, as far as they exceed the limits.
+
+        Those of the least recently used runs go first: runs of earlier requests, and of earlier points of a sweep,
+        before any of the present one. So the present ones do not depend on the earlier ones.
+        """
+        self._last_use = next(_CLOCK)
+        newest = next(reversed(self._kept.values()), None)
+        self._release(self.cells - KEPT_CELLS, newest)
+        excess = kept_cells() - ALL_KEPT_CELLS
+        for runs in sorted(_LIVE, key=lambda each: each._last_use):  # noqa: SLF001 - the same class
+            if excess <= 0:
+                break
+            before = runs.cells
+            runs._release(excess, newest if runs is self else None)  # noqa: SLF001 - the same class
+            if runs is not self and runs.cells > before - excess:
+                runs._kept.clear()  # noqa: SLF001 - the same class
+            excess -= before - runs.cells
+
+    def _release(self, excess: int, newest: LatticeRun | None) -> None:
+        """Release composed laws of `excess` cells, those of the least recently used lattices first.
+
+        The last composed law of the lattice `newest` stays.
+        """
+        for run in self._kept.values():
+            while excess > 0 and run is not None and len(run.composed) > (run is newest):
+                before = run.cells
+                run.forget_oldest()
+                excess -= before - run.cells
+
     def _forget(self) -> None:
-        while sum(run.cells for run in self._kept.values() if run is not None) > KEPT_CELLS:
+        self._release(self.cells - KEPT_CELLS, None)
+        while self.cells > KEPT_CELLS:
             del self._kept[next(iter(self._kept))]
 
     def _built(self, digits: float, spacing: float) -> LatticeRun | None:
@@ -401,6 +465,11 @@ class LatticeRuns:
         """
         coarse = self._coarse.get(digits)
         return coarse is not None and is_spent(coarse.law_cells * coarse.step / spacing * self._work_of_a_cell)
+
+
+def kept_cells() -> int:
+    """Return the number of cells of the cached lattices and composed laws of all runs of the process."""
+    return sum(runs.cells for runs in _LIVE)
 
 
 def coarse_tilt_grid(runs: LatticeRuns, digits: float, *, reflected: bool) -> TiltGrid | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import final
 
 import numpy as np
@@ -19,6 +20,7 @@ from service.privacy.composition.inversion.tilts import Tilt, TiltGrid
 from service.privacy.composition.lattice.runs import LARGEST_CELLS, LatticeRuns, coarse_tilt_grid
 from service.privacy.composition.lattice.sums import LatticePair
 from service.privacy.numerics.arrays import FloatArray, IndexArray
+from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 from service.privacy.numerics.work import count_work, is_spent
 
 LATTICE_DIGITS = (22.0, 40.0, 80.0, 160.0, 290.0)
@@ -47,6 +49,9 @@ _COARSEST = -32
 
 _WIDE = 1e-3
 """Width above which an evaluation at a tilt of the grid did not find its threshold."""
+
+_UNSEEN = -2000.0
+"""ln of the largest number whose width is not searched at other tilts. Such numbers are 0 in doubles."""
 
 _SEARCH_CELLS = 1 << 14
 _SEARCH_TILTS = (
@@ -109,6 +114,20 @@ class LatticeSearch:
         run = coarse.reflected() if coarse is not None and self._reflected else coarse
         return math.inf if run is None else run.epsilon_cap(delta)
 
+    def complement_cap(self, epsilon: FloatArray) -> FloatArray:
+        """Return upper bounds of ln(1 - delta(epsilon)) from a lattice of few cells, in the shape of `epsilon`."""
+        found = np.zeros_like(epsilon)
+        for value, slope in self._complement_caps:
+            exponents = slope * epsilon
+            found = np.fmin(found, value + exponents + 8 * UNIT_ROUNDOFF * (1 + abs(value) + np.abs(exponents)))
+        return found
+
+    @cached_property
+    def _complement_caps(self) -> list[tuple[float, float]]:
+        coarse = self._lattices.coarse(LATTICE_DIGITS[0])
+        run = coarse.reflected() if coarse is not None and self._reflected else coarse
+        return [] if run is None else run.complement_caps()
+
     def _pair(self, digits: float, refinement: int, tilt: float) -> LatticePair | None:
         """Return the run composed at a tilt on the lattice of a refinement, or None.
 
@@ -130,6 +149,7 @@ class LatticeSearch:
         pair = None if run is None else run.compose(tilt)
         if run is not None and pair is not None:
             self._spans[digits, tilt] = pair.upper.cells * run.step
+            self._lattices.limit_memory()
         return pair
 
     def read(
@@ -174,7 +194,7 @@ class LatticeSearch:
             tolerance,
             uninformed_refinement=_UNINFORMED_REFINEMENT,
         )
-        is_lost = reading.widths(indices) > max(_WIDE, tolerance)
+        is_lost = reading.widths(indices, least=_UNSEEN) > max(_WIDE, tolerance)
         lost = indices[is_lost]
         if len(lost):
             first = [tilt.theta for tilt, each in zip(tilts, is_lost, strict=True) if each]
@@ -289,9 +309,15 @@ class _Reading:
         self.known.tighten(indices, found)
         return self._widths(found)
 
-    def widths(self, indices: IndexArray) -> FloatArray:
-        """Return the relative widths of the known bounds of the numbers with these indices."""
-        return self._widths(Readings(self.known.lower[:, indices], self.known.upper[:, indices]))
+    def widths(self, indices: IndexArray, least: float = -math.inf) -> FloatArray:
+        """Return the relative widths of the known bounds of the numbers with these indices.
+
+        Numbers of at most e^`least` count as known. The default counts all.
+        """
+        lower, upper = self.known.lower[:, indices], self.known.upper[:, indices]
+        if not self.linear:
+            lower = np.where(upper < least, upper, lower)
+        return self._widths(Readings(lower, upper))
 
     def _widths(self, readings: Readings) -> FloatArray:
         if not self.linear:

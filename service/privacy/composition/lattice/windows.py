@@ -22,7 +22,7 @@ import numpy as np
 
 from service.privacy.composition.lattice.law import LatticeLaw
 from service.privacy.composition.lattice.off_nodes import Between, OffNodeLosses, Thresholds
-from service.privacy.numerics.arrays import ComplexArray, FloatArray
+from service.privacy.numerics.arrays import ComplexArray, FloatArray, IndexArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 from service.privacy.numerics.running_sums import running_sum_error, running_sums
 from service.privacy.numerics.transform_length import fast_length
@@ -62,6 +62,9 @@ _LARGEST_SPREAD = 1 << 21
 _UNDERFLOW = 1e-280
 """Upper bound of the error of products below the normal doubles."""
 
+_NEGLIGIBLE = -120.0
+"""ln of an upper bound of products of transforms that are replaced by 0. Results have errors above 1e-20."""
+
 _FAR_CELLS = 1e-120
 """Upper bound of the sum over cells that decayed by more than e^-300. Masses and noise are at most of order one."""
 
@@ -78,35 +81,88 @@ class CountedLaw:
 
         The H1-mass where H0 has none (`infinite`) is left out. `step` is the spacing of the lattice in nats.
         """
-        losses, weights, top = self._tilted(tilt, step)
-        total = float(weights.sum())
-        mean = float(weights @ losses) / total
-        variance = float(weights @ (losses - mean) ** 2) / total
-        return self.count * (top + math.log(total)), self.count * mean, self.count * variance
+        sums = self._tilted_sums(tilt, step)
+        total, mean = sums.total, sums.mean
+        away = sums.losses - mean
+        # Each row has the sums of weights, and of weights times distances and squared distances from its loss.
+        variance = (
+            float(sums.scales @ (away * (away * sums.rows[:, 0] + 2 * sums.rows[:, 1]) + sums.rows[:, 2])) / total
+        )
+        return self.count * (sums.top + math.log(total)), self.count * mean, self.count * variance
 
     def log_moment_in_range(self, tilt: float, step: float) -> float:
         """Return the log-moment ln E0 e^{tilt S} of the loss S of all these steps; infinite for weights out of range.
 
         `step` is the spacing of the lattice.
         """
-        _, weights, top = self._tilted(tilt, step)
-        total = float(weights.sum())
-        return self.count * (top + math.log(total)) if total >= _LEAST_WEIGHT else math.inf
+        sums = self._tilted_sums(tilt, step)
+        return self.count * (sums.top + math.log(sums.total)) if sums.total >= _LEAST_WEIGHT else math.inf
 
-    def _tilted(self, tilt: float, step: float) -> tuple[FloatArray, FloatArray, float]:
-        """Return the losses of one step, their masses times e^{tilt loss - top}, and top.
+    def _tilted_sums(self, tilt: float, step: float) -> _TiltedSums:
+        """Return sums over the losses of one step, weighted by their masses times e^{tilt loss - top}.
 
-        top is the largest exponent tilt * loss over all losses with mass. `step` is the spacing of the lattice.
+        top is the largest exponent tilt * loss over all losses with mass. `step` is the spacing of the lattice. Rows of
+        about sqrt(n) of the n masses have one sum each: e^{tilt loss - top} is a factor of the row, times the same
+        factors in all rows. Both are at most 1, so that only negligible weights underflow.
         """
         count_work(_A_CALL + _A_WEIGHT * len(self.law.masses))
-        losses, some = self.law.losses(step), self.law.masses > 0
-        exponents = tilt * losses  # monotone
-        ends = int(np.argmax(some)), len(some) - 1 - int(np.argmax(some[::-1]))
-        top = float(max(exponents[end] for end in ends))
-        exponents -= top
-        weights = np.exp(np.minimum(exponents, 0.0, out=exponents), out=exponents)
-        weights *= self.law.masses
-        return losses, weights, top
+        law, (start, last) = self.law, self.law.support
+        masses = law.masses[start : last + 1]
+        width = max(math.isqrt(len(masses)), 1)
+        count = -(-len(masses) // width)
+        # The last row ends with the last loss. For tilt >= 0 each row is relative to its last loss, else to its first.
+        ends = np.minimum(np.arange(1, count + 1) * width, len(masses))
+        whole = len(masses) // width
+        rows = np.zeros((count, 3))
+        distances = np.arange(1 - width, 1) if tilt >= 0 else np.arange(width)
+        within = _weighted_powers(tilt, step, distances)
+        rows[:whole] = masses[: whole * width].reshape(whole, width) @ within
+        if count > whole:
+            rest = masses[whole * width :]
+            rows[whole] = rest @ (within[-len(rest) :] if tilt >= 0 else within[: len(rest)])
+        first = law.first + start
+        at = first + ends - 1 if tilt >= 0 else first + np.arange(count) * width
+        losses: FloatArray = law.offset + at.astype(np.float64) * step
+        exponents = tilt * losses
+        top = float(exponents[-1] if tilt >= 0 else exponents[0])
+        return _TiltedSums(top, losses, np.exp(np.minimum(exponents - top, 0.0)), rows)
+
+
+@dataclass(frozen=True, slots=True)
+class _TiltedSums:
+    """Sums over the losses of one step, weighted by their masses times e^{tilt loss - top}.
+
+    Attributes
+    ----------
+    top : float
+        Largest exponent tilt * loss over all losses with mass.
+    losses, scales : array, shape (rows,)
+        Loss to which each row is relative, and the factor of its sums.
+    rows : array, shape (rows, 3)
+        Sums of the weights of each row, and of the weights times distances and squared distances from its loss.
+    """
+
+    top: float
+    losses: FloatArray
+    scales: FloatArray
+    rows: FloatArray
+
+    @property
+    def total(self) -> float:
+        """Sum of all weights."""
+        return float(self.scales @ self.rows[:, 0])
+
+    @property
+    def mean(self) -> float:
+        """Mean of the losses with these weights, nats."""
+        return float(self.scales @ (self.losses * self.rows[:, 0] + self.rows[:, 1])) / self.total
+
+
+def _weighted_powers(tilt: float, step: float, distances: IndexArray) -> FloatArray:
+    """Return e^{tilt d} d^p for p = 0, 1, 2 at the distances d = `step` times `distances`, shape (distances, 3)."""
+    nats: FloatArray = step * distances.astype(np.float64)
+    weights = np.exp(np.minimum(tilt * nats, 0.0))
+    return np.stack([weights, weights * nats, weights * nats * nats], axis=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -358,8 +414,9 @@ def _reach(masses: FloatArray, default: int) -> int:
 def decayed_sums(masses: FloatArray, read: int, decay: float) -> FloatArray:
     """Compute sum_{k >= j} masses[k] e^{-decay (k - j)} for j < `read`, shape (read,).
 
-    Blocks are so short that no factor underflows. Cells further away than e^{-_BLOCK_EXPONENT} are omitted. With few
-    cells per sum, and short blocks, each distance k - j is added for all j together, which needs no more additions.
+    Blocks are so short that no factor underflows. Each block adds the sum of all later blocks, which is known before.
+    With few cells per sum, and short blocks, each distance k - j is added for all j together, which needs no more
+    additions. Cells further away than e^{-_BLOCK_EXPONENT} are omitted then.
     """
     reach = math.ceil(min(_BLOCK_EXPONENT / decay, float(len(masses))))
     if reach <= min(_MOST_DISTANCES, math.isqrt(len(masses))):
@@ -369,16 +426,29 @@ def decayed_sums(masses: FloatArray, read: int, decay: float) -> FloatArray:
             total[: len(near)] += near * math.exp(-decay * distance)
         return total
     block = max(1, int(min(_BLOCK_EXPONENT / decay, float(read))))
-    parts: list[FloatArray] = []
-    for start in range(0, read, block):
-        length = min(block, read - start)
-        rest = masses[start:]
-        if decay * len(rest) > 2 * _BLOCK_EXPONENT:
-            rest = rest[: length + math.ceil(_BLOCK_EXPONENT / decay)]
-        factors = np.exp(-decay * np.arange(len(rest)))
-        sums = running_sums((rest * factors)[::-1])[::-1]
-        parts.append(sums[:length] / factors[:length])
-    return np.concatenate(parts)
+    factors = np.exp(-decay * np.arange(block + 1))
+    found = np.empty(read)
+    beyond = _decayed_sum(masses[read:], decay)
+    for stop in range(read, 0, -block):
+        start = max(stop - block, 0)
+        length = stop - start
+        sums = running_sums((masses[start:stop] * factors[:length])[::-1])[::-1]
+        sums /= factors[:length]
+        sums += beyond * factors[length:0:-1]
+        found[start:stop], beyond = sums, float(sums[0])
+    return found
+
+
+def _decayed_sum(masses: FloatArray, decay: float) -> float:
+    """Return sum_k masses[k] e^{-decay k}, in rows of about sqrt(n) masses. Cells beyond e^-600 are omitted."""
+    masses = masses[: math.ceil(min(2 * _BLOCK_EXPONENT / decay, float(len(masses))))]
+    width = max(math.isqrt(len(masses)), 1)
+    whole = len(masses) // width
+    within = np.exp(-decay * np.arange(width))
+    rows = masses[: whole * width].reshape(whole, width) @ within
+    rest = masses[whole * width :]
+    total = float(rows @ np.exp(-decay * width * np.arange(whole)))
+    return total + float(rest @ within[: len(rest)]) * math.exp(-decay * width * whole)
 
 
 _A_CALL, _A_WEIGHT = 16.0, 0.008
@@ -400,25 +470,37 @@ def _composed(
     n = chosen.size
     count_work(_A_LINE + _A_CELL * n * len(laws))
     error = _TRANSFORM_ERROR * (math.log2(n) + 1)
-    composed = np.ones(n // 2 + 1, dtype=np.complex128)
-    log_most, relative = np.zeros(n // 2 + 1), np.zeros(n // 2 + 1)
+    log_most, transforms = np.zeros(n // 2 + 1), list[ComplexArray]()
     with np.errstate(under="ignore"):
         for counted in laws:
             transform = np.fft.rfft(_wrapped(counted.law, theta, step, n))
-            most = np.abs(transform) + error
-            log_most += counted.count * np.log(most)
-            relative += (counted.count * error) / most
-            composed *= _power(transform, counted.count)
+            log_most += counted.count * np.log(_sizes(transform) + error)
+            transforms.append(transform)
+        # Most frequencies of a run of many steps have negligible products, which are replaced by 0.
+        some = np.flatnonzero(log_most > _NEGLIGIBLE)
+        powers, relative = np.ones(len(some), dtype=np.complex128), np.zeros(len(some))
+        for counted, transform in zip(laws, transforms, strict=True):
+            values = transform[some]
+            relative += (counted.count * error) / (_sizes(values) + error)
+            powers *= _power(values, counted.count)
         # |F^N - computed^N| is at most N error (|F| + error)^{N-1}, and at most the sum of both powers. Each of the
         # N - 1 products is rounded too.
         products = 4 * UNIT_ROUNDOFF * math.fsum(counted.count for counted in laws)
-        bound = np.exp(np.minimum(log_most, 700.0)) * (np.minimum(1.001 * relative, 2.0) + 2 * products) + _UNDERFLOW
+        bound = np.exp(np.minimum(log_most[some], 700.0)) * (np.minimum(1.001 * relative, 2.0) + 2 * products)
     # All frequencies but the first (and the middle one of an even length) count twice.
-    size = np.abs(composed)
-    noise = 2 * (float(bound.sum()) + error * float(size.sum())) / n
-    root_noise = math.sqrt(2 * float((bound**2).sum()) / n) + error * math.sqrt(2 * float((size**2).sum()) / n)
+    size, rest = _sizes(powers), len(log_most) * (math.exp(_NEGLIGIBLE) + _UNDERFLOW)
+    noise = 2 * (float(bound.sum()) + rest + error * float(size.sum())) / n
+    squares = float((bound**2).sum()) + rest * rest
+    root_noise = math.sqrt(2 * squares / n) + error * math.sqrt(2 * float((size**2).sum()) / n)
+    composed = np.zeros(n // 2 + 1, dtype=np.complex128)
+    composed[some] = powers
     masses = np.fft.irfft(composed, n)
     return np.roll(masses, -(chosen.start % n)), noise, root_noise
+
+
+def _sizes(values: ComplexArray) -> FloatArray:
+    """Return upper bounds of the absolute values of complex numbers of at most about 1, within a few roundings."""
+    return np.sqrt(values.real**2 + values.imag**2) * (1 + 8 * UNIT_ROUNDOFF) + _UNDERFLOW
 
 
 def _power(values: ComplexArray, count: int) -> ComplexArray:
@@ -441,12 +523,15 @@ def _wrapped(law: LatticeLaw, theta: float, step: float, n: int) -> FloatArray:
 
     The tilted masses have the sum 1. `step` is the spacing of the lattice.
     """
-    exponents = theta * law.losses(step)
-    top = float(exponents[law.masses > 0].max())
-    weights = law.masses * np.exp(np.minimum(exponents - top, 0.0))
+    start, last = law.support
+    exponents = theta * law.losses(step)[start : last + 1]
+    exponents -= max(float(exponents[0]), float(exponents[-1]))
+    weights = np.exp(np.minimum(exponents, 0.0, out=exponents), out=exponents)
+    weights *= law.masses[start : last + 1]
     weights /= weights.sum()
-    rounds = -(-(len(weights) + n) // n)
-    padded = np.zeros(rounds * n)
-    offset = law.first % n
-    padded[offset : offset + len(weights)] = weights
-    return padded.reshape(rounds, n).sum(axis=0)
+    found, offset = np.zeros(n), (law.first + start) % n
+    while len(weights):
+        part = weights[: n - offset]
+        found[offset : offset + len(part)] += part
+        weights, offset = weights[len(part) :], 0
+    return found

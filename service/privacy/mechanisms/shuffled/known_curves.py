@@ -11,13 +11,11 @@ from service.privacy.trade_off.atomic_law import AtomicLaw
 from service.privacy.trade_off.atoms import AtomsTradeOff
 from service.privacy.trade_off.pair import TradeOffPair
 from service.privacy.trade_off.shuffled.curves import MeanCurve, OnesCurve, WorstCurve
-from service.privacy.trade_off.shuffled.mean_atoms import listed_mean
+from service.privacy.trade_off.shuffled.mean_atoms import MOST_OUTCOMES, listed_mean, listed_rare, rare_reports
 from service.privacy.trade_off.shuffled.mean_form import MeanForm, exponential
 from service.privacy.trade_off.shuffled.ones import Ones
 from service.privacy.trade_off.shuffled.profile_curve import ProfileCurve
 
-MOST_OUTCOMES: Final = 6_000
-"""Largest number of outcomes of a pair that are listed: about 5 milliseconds."""
 MOST_ONES: Final = 1_000
 """Largest number of binary reports whose numbers of ones are listed."""
 MOST_ROUNDING: Final = 1e4
@@ -35,7 +33,8 @@ def curve_of(form: MeanForm) -> AbstractTradeOff:
     """
     if form.outcomes <= MOST_OUTCOMES:
         return AtomsTradeOff(listed_mean(form))
-    return MeanCurve(form)
+    rare = rare_reports(form)
+    return MeanCurve(form) if rare is None else AtomsTradeOff(listed_rare(form, rare))
 
 
 @lru_cache(maxsize=32)

@@ -22,9 +22,9 @@ from typing import Any, Final
 import numpy as np
 
 from service.privacy.enclosure import SMALLEST
-from service.privacy.numerics.arrays import FloatArray
+from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR
-from service.privacy.numerics.work import is_spent
+from service.privacy.numerics.work import count_work, is_spent
 from service.privacy.trade_off.enclosed.convex import convex_minimum, minimiser
 
 CLOSE: Final = 1e-7
@@ -37,6 +37,10 @@ SMALLEST_GAP: Final = 1e-10
 NEARBY: Final = np.arange(-3.0, 4.0)
 MARGIN: Final = 1 + 1e-3
 """Factor that covers the rounding of ratios of differences of e^c, for thresholds at least SMALLEST_GAP apart."""
+NEIGHBOURS, ROWS = 8, 2048
+"""Thresholds on each side of the best one that prove a point, and rates that are proved together."""
+A_ROW, A_LIST, A_THRESHOLD = 8.0, 150.0, 0.25
+"""Work of a rate, of a proof by all thresholds, and of each of them, in microseconds."""
 LARGEST: Final = 709.0
 """Largest threshold whose exponential is a double."""
 GOOD: Final = 1e-9
@@ -102,6 +106,97 @@ def proved_error(
     most_rate = -float(convex_minimum(shrunk[::-1], -high[::-1], -low[::-1], MARGIN))
     proved = max(float(low.max()), 0.0)
     return proved, max(min(most_rate, power), proved), float(left), float(right)
+
+
+def proved_points(
+    alpha: FloatArray, c: FloatArray, own: tuple[FloatArray, FloatArray], swapped: tuple[FloatArray, FloatArray]
+) -> tuple[FloatArray, FloatArray]:
+    """Return bounds of the power and of the type II error at many rates, from bounds of both profiles at thresholds.
+
+    Parameters
+    ----------
+    alpha : array, shape (m,)
+        False positive rates in (0, 1).
+    c : array, shape (n,)
+        Rising thresholds in nats, n >= 3, with -c[::-1] = c.
+    own, swapped : (array, array)
+        Bounds of ln delta(c), and of ln delta'(c) for swapped hypotheses; shape (n,).
+
+    Returns
+    -------
+    (array, array)
+        Lower and upper bounds of the power, and of the type II error; shape (m, 2).
+
+    Notes
+    -----
+    Each rate uses the thresholds near its best threshold. It uses all thresholds if these do not prove that the best
+    one is among them, for the smaller one of both numbers. The larger one, next to 1, is 1 minus the smaller one.
+    """
+    powers, errors = np.empty((len(alpha), 2)), np.empty((len(alpha), 2))
+    k, shrunk, rounding = np.exp(c), np.exp(-c), 4 * FUNCTION_ERROR
+    (least, most), (least_swapped, most_swapped) = (
+        (np.exp(low) * (1 - rounding), np.exp(high) * (1 + rounding) + SMALLEST) for low, high in (own, swapped)
+    )
+    best = _best_thresholds(alpha, k, most, most_swapped)
+    near = np.arange(min(2 * NEIGHBOURS + 1, len(c)))
+    last, again = len(c) - len(near), np.zeros(len(alpha), dtype=bool)
+    for start in range(0, len(alpha), ROWS):
+        rows = slice(start, start + ROWS)
+        rate = alpha[rows, None]
+        first = np.clip(best[rows] - NEIGHBOURS, 0, last)
+        at = first[:, None] + near
+        x = k[at]
+        low = least[at] + x * rate * (1 - rounding) - SMALLEST
+        high = most[at] + x * rate * (1 + rounding) + SMALLEST
+        powers[rows, 0] = convex_minimum(x, low, high, MARGIN)
+        powers[rows, 1] = np.minimum(high.min(axis=1), 1.0)
+        unproved = _is_elsewhere(low, high, first, last)
+        # The thresholds of swapped hypotheses are -c, in the same order as e^-c.
+        at = len(c) - 1 - at
+        low = ((1 - rate) * (1 - rounding) - most_swapped[at]) * shrunk[at]
+        high = ((1 - rate) * (1 + rounding) - least_swapped[at]) * shrunk[at]
+        low, high = low * (1 - np.sign(low) * rounding), high * (1 + np.sign(high) * rounding)
+        errors[rows, 0] = np.maximum(low.max(axis=1), 0.0)
+        errors[rows, 1] = -convex_minimum(shrunk[at], -high, -low, MARGIN)
+        again[rows] = np.where(powers[rows, 1] < 0.5, unproved, _is_elsewhere(-high, -low, first, last))
+    count_work(A_ROW * len(alpha))
+    for index in np.flatnonzero(again).tolist():
+        if is_spent():
+            break
+        count_work(A_LIST + A_THRESHOLD * len(c))
+        rate = float(alpha[index])
+        powers[index] = proved_power(rate, c, *own)[:2]
+        errors[index] = proved_error(1 - rate, c, *swapped)[:2]
+    powers[:, 0] = np.maximum(powers[:, 0], alpha)
+    errors[:, 1] = np.maximum(np.minimum(errors[:, 1], 1 - alpha), errors[:, 0])
+    return powers, errors
+
+
+def _is_elsewhere(low: FloatArray, high: FloatArray, first: IndexArray, last: int) -> BoolArray:
+    """Return whether a minimum may lie beyond the thresholds that prove it, which are not the ends of the list.
+
+    `low` and `high` bound a function at successive thresholds, shape (m, n), from the one with the index `first` on.
+    `last` is the largest possible index, and shape (m,) that of the result.
+    """
+    left, right = low[:, 0] >= high[:, 1], low[:, -1] >= high[:, -2]
+    return ~(left | (first == 0)) | ~(right | (first == last))
+
+
+@np.errstate(all="ignore")
+def _best_thresholds(alpha: FloatArray, k: FloatArray, own: FloatArray, swapped: FloatArray) -> IndexArray:
+    """Return about the index of the best threshold e^c of `k` for each rate in `alpha`; steers only.
+
+    `own` and `swapped` have about delta(c) and delta'(c) at the thresholds. For c >= 0 the rate is minus the slope of
+    delta. For c < 0 its complement is the value at 0 of the tangent of delta' at -c.
+    """
+    middle = len(k) // 2
+    right = (own[middle:-1] - own[middle + 1 :]) / np.diff(k[middle:])
+    y, other = k[middle:], swapped[middle:]
+    left = (other[:-1] * y[1:] - other[1:] * y[:-1]) / np.diff(y)
+    falls, rests = (np.minimum.accumulate(np.nan_to_num(each)) for each in (right, left))
+    above = middle + np.searchsorted(-falls, -alpha)
+    below = middle - np.searchsorted(-rests, alpha - 1)
+    return np.where(alpha <= falls[0], above, below)
 
 
 def narrow_threshold(

@@ -24,7 +24,7 @@ MOST_CELLS = 1 << 20
 
 @final
 class ListedEnvelope:
-    """Polygon of the best tests of several laws without dropped masses.
+    """Polygon of the best tests of several laws. No test rejects for outcomes that a law leaves out.
 
     Parameters
     ----------
@@ -37,6 +37,7 @@ class ListedEnvelope:
         columns = [[*(np.exp(law.log_above[side]) for law in laws), *ends] for side in (0, 1)] + [
             [*(np.exp(law.log_below[side]) for law in laws), *ends[::-1]] for side in (0, 1)
         ]
+        self._dropped = max(law.dropped for law in laws)
         self._relative = max(law.log_above[2] for law in laws) + SLACK
         rate, power, rest, error = (np.concatenate(column) for column in columns)
         order = np.lexsort((-power, rate))
@@ -60,7 +61,7 @@ class ListedEnvelope:
             own = power * more - np.exp(c) * rate * less * (1 - SLACK)
             swapped = rest * more - np.exp(-c) * error * less * (1 - SLACK)
             found[start : start + size] = np.where(c[:, 0] >= 0, own.max(axis=1), swapped.max(axis=1))
-        return found + SLACK * np.abs(found)
+        return found + SLACK * np.abs(found) + self._dropped
 
     def points(self, alpha: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
         """Return lower and upper bounds of the power, then of the type II error; arrays of the shape of `alpha`."""
@@ -89,7 +90,7 @@ class ListedEnvelope:
         least = np.exp(c) * (room - SLACK * np.abs(room))
         high = np.where(c >= 0, most, 1 - least + UNIT_ROUNDOFF)
         error = np.where(c >= 0, 1 - most - 2 * UNIT_ROUNDOFF, least)
-        low, missed = low * less * (1 - SLACK), missed * more * (1 + SLACK)
+        low, missed = low * less * (1 - SLACK), missed * more * (1 + SLACK) + self._dropped
         return low, np.maximum(high, low), np.minimum(np.maximum(error, 0.0), missed), missed
 
 

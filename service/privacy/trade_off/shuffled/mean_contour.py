@@ -20,6 +20,11 @@ series follow.
 **Truncation.** |e^{M(s)}| <= e^{M(s0)} e^{-h^2 t^2/2}, whatever the law. The sums beyond T are at most the integrals of
 this bound over t > T, e^{M(s0) - h^2 T^2/2}/(pi h^2) times 1/T^3 for C(0), and times 1/T for D(0).
 
+**Skipped nodes.** |chi|^2 = 1 - 4 sum_{i < j} v_i v_j sin^2((x_i - x_j) t/2) for the characteristic function chi of the
+tilted law below. So |chi|^n <= e^{-2 n v_i v_j sin^2((x_i - x_j) t/2)} for every pair. Nodes where this is below e^-Q
+for some pair are left out: with many reports, that is most of them. Their sums are at most e^-Q/(2 s0) for C(0), and
+e^-Q T/pi for D(0).
+
 **Rounding.** The tilted law v_i = w_i e^{s0 x_i}/sum has the characteristic function chi = sum v_i e^{i t x_i} = 1 -
 sum v_i 2 sin^2(t x_i/2) + i sum v_i sin(t x_i). Each term has an error of at most 60 u |t x_i| v_i, u = 2^-53, whatever
 the argument: sine and cosine of an argument b with an error of 3 u |b|. So chi has an error of e = 60 u t sum v_i
@@ -44,10 +49,10 @@ from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF, sum_error
 from service.privacy.numerics.work import count_work
 from service.privacy.trade_off.shuffled.mean_form import MeanForm, exponential
-from service.privacy.trade_off.shuffled.steering import rough_mean
+from service.privacy.trade_off.shuffled.steering import rough_mean, saddle
 
-A_NODE: Final = 0.12
-"""Work of a node, in microseconds."""
+A_NODE, A_SKIPPED, A_CALL = 0.25, 0.02, 250.0
+"""Work of a node, of a skipped node and of a contour, in microseconds."""
 REACH: Final = 9.0
 """End of the contour, in units of 1/h: e^{-REACH^2/2} is below 3e-18."""
 NATS: Final = 45.0
@@ -58,9 +63,14 @@ SHARES: Final = (1.0, 0.3, 0.1, 0.03)
 """Distances of tilts for the bound of aliases, in units of half the length over the variance."""
 WIDE: Final = 1.0
 """Smoothing, in units of 1 over the tilt, above which a saddle point approximates better."""
+NEGLIGIBLE: Final = 50.0
+"""Q: nodes are skipped where |chi|^n is proved to be below e^-Q."""
+WIDEST_SINE: Final = 0.9
+"""Largest sine of half an angle for which a pair of terms rules out enough nodes."""
 LARGEST_STEP: Final = 0.01
 """Largest n e for which the bound of the rounding of chi^n holds."""
-
+OUT_OF_RANGE: Final = (-math.inf, 0.0, 0.0)
+"""Bounds of ln delta where numbers leave the range of doubles."""
 
 ComplexArray = NDArray[np.complex128]
 
@@ -78,7 +88,7 @@ class _Tilt:
     slope: float
     curvature: float
     error: float
-    weights: FloatArray
+    weights: list[float]
 
 
 @final
@@ -87,79 +97,73 @@ class MeanContour:
 
     def __init__(self, form: MeanForm) -> None:
         self.form = form
-        self._weights = np.array([float(each) for each in form.weights])
+        self._weights = [float(each) for each in form.weights]
         self._ratios = [(float(one), float(other)) for one, other in zip(form.present, form.absent, strict=True)]
 
     def rough_log_delta(self, epsilon: float) -> float:
         """Return about ln delta at `epsilon` >= 0, by a saddle point of e^M/s^2; steers only."""
         grown = math.exp(epsilon)
         terms = [one - grown * other for one, other in self._ratios]
-        return rough_mean(self.form.reports, self._weights.tolist(), terms)
+        return rough_mean(self.form.reports, self._weights, terms)
 
     def log_delta(self, epsilon: float, nodes: int) -> tuple[float, float, float]:
         """Return lower bound, approximation and upper bound of ln delta at `epsilon` >= 0, from `nodes` nodes.
 
         The approximation subtracts half of the largest effect of the smoothing.
         """
-        count_work(A_NODE * nodes + 30)
-        terms = np.array([float(each) for each in self.form.terms(exponential(epsilon))])
-        if not terms.max() > 0:
+        terms = [float(each) for each in self.form.terms(exponential(epsilon))]
+        if not max(terms) > 0:
             return -math.inf, -math.inf, -math.inf
         # A power of 2 as the unit of all terms changes no digits.
-        scale = 2.0 ** math.floor(math.log2(float(np.abs(terms).max())))
-        terms = terms / scale
-        with np.errstate(all="ignore"):
-            tilt = self._tilt(terms)
-            log_low, approximate, log_high = self._integral(terms, tilt, nodes)
-        if not log_low <= log_high:  # out of the range of doubles
-            return -math.inf, 0.0, 0.0
+        scale = 2.0 ** math.floor(math.log2(max(map(abs, terms))))
+        terms = [each / scale for each in terms]
+        try:
+            with np.errstate(all="ignore"):
+                tilt = self._tilt(terms)
+                log_low, approximate, log_high = self._integral(terms, tilt, nodes)
+        except (ArithmeticError, ValueError):
+            return OUT_OF_RANGE
+        if not log_low <= log_high:
+            return OUT_OF_RANGE
         log_n = math.log(self.form.reports) - math.log(scale)
         rounding = 8 * UNIT_ROUNDOFF * (abs(tilt.log_moment) + abs(log_n) + 1)
         return log_low - log_n - rounding, approximate - log_n, log_high - log_n + rounding
 
-    def _at(self, terms: FloatArray, s: float) -> _Tilt:
-        n, exponents = self.form.reports, s * terms
-        top = max(float(exponents.max()) - 600.0, 0.0)
-        grown = np.expm1(exponents) if top == 0 else np.exp(exponents - top)
-        total = float(self._weights @ grown)
+    def _log_moment(self, terms: list[float], s: float) -> tuple[float, float, list[float]]:
+        """Return the log-moment M(s) of the sum of n independent `terms`, its error, and the law of one tilted term."""
+        n, exponents = self.form.reports, [s * each for each in terms]
+        top = max(max(exponents) - 600.0, 0.0)
+        grown = [math.expm1(each) if top == 0 else math.exp(min(each - top, 700.0)) for each in exponents]
+        parts = list(map(mul, self._weights, grown))
+        total = math.fsum(parts)
         log_one = math.log1p(total) if top == 0 else math.log(total) + top
-        tilted = self._weights * np.exp(exponents - log_one)
-        tilted = tilted / tilted.sum()
-        mean = float(tilted @ terms)
-        spread = float(tilted @ (terms - mean) ** 2)
-        relative = float(self._weights @ np.abs(grown)) / ((1 + total) if top == 0 else total)
-        sizes = float(tilted @ np.abs(exponents))
+        tilted = [weight * math.exp(each - log_one) for weight, each in zip(self._weights, exponents, strict=True)]
+        relative = math.fsum(map(abs, parts)) / ((1 + total) if top == 0 else total)
+        sizes = math.fsum(weight * abs(each) for weight, each in zip(tilted, exponents, strict=True))
         error = n * (2 * FUNCTION_ERROR + 8 * UNIT_ROUNDOFF) * (relative + abs(log_one)) + 4 * n * UNIT_ROUNDOFF * sizes
-        return _Tilt(s, n * log_one, n * mean, n * spread, error, tilted)
+        return n * log_one, error, tilted
 
-    def _tilt(self, terms: FloatArray) -> _Tilt:
+    def _tilt(self, terms: list[float]) -> _Tilt:
         """Return the numbers at the s0 > 0 with M'(s0) = 2/s0, or at a larger s0 where the sum S has too little spread.
 
         M is the log-moment function of S, the sum of n independent `terms`.
         """
         # Steers only: any tilt gives valid bounds.
-        values, weights, n = terms.tolist(), self._weights.tolist(), self.form.reports
-        mean = math.fsum(map(mul, weights, values))
+        n = self.form.reports
+        mean = math.fsum(map(mul, self._weights, terms))
         deviation = math.sqrt(
-            n * math.fsum(weight * (x - mean) ** 2 for weight, x in zip(weights, values, strict=True))
+            n * math.fsum(weight * (x - mean) ** 2 for weight, x in zip(self._weights, terms, strict=True))
         )
-        low, most = LEAST_TILT / deviation, 1e3 / max(values) * (1 + deviation)
+        low, most = LEAST_TILT / deviation, 1e3 / max(terms) * (1 + deviation)
+        s = saddle(n, self._weights, terms, low, most, 1e-2)
+        log_moment, error, tilted = self._log_moment(terms, s)
+        total = math.fsum(tilted)
+        weights = [each / total for each in tilted]
+        mean = math.fsum(map(mul, weights, terms))
+        spread = math.fsum(weight * (x - mean) ** 2 for weight, x in zip(weights, terms, strict=True))
+        return _Tilt(s, log_moment, n * mean, n * spread, error, weights)
 
-        def excess(s: float) -> float:
-            top = s * max(values)
-            grown = [weight * math.exp(s * x - top) for weight, x in zip(weights, values, strict=True)]
-            return n * math.fsum(map(mul, grown, values)) / math.fsum(grown) * s - 2
-
-        if excess(low) < 0:
-            high = 2 * low
-            while excess(high) < 0 and high < most:
-                low, high = high, 2 * high
-            while high - low > 1e-2 * high:
-                middle = 0.5 * (low + high)
-                low, high = (middle, high) if excess(middle) < 0 else (low, middle)
-        return self._at(terms, low)
-
-    def _integral(self, terms: FloatArray, tilt: _Tilt, nodes: int) -> tuple[float, float, float]:
+    def _integral(self, terms: list[float], tilt: _Tilt, nodes: int) -> tuple[float, float, float]:
         """Return lower bound, approximation and upper bound of ln E S_+ by a sum of `nodes` nodes.
 
         S is the sum of n independent `terms`, and `tilt` has the numbers at the point where the contour crosses the
@@ -174,23 +178,25 @@ class MeanContour:
             length = length_of_noise
             step = 2 * math.pi / length
             smooth = REACH / (nodes * step)
-        square = smooth * smooth
-        t = step * np.arange(nodes + 1, dtype=np.float64)
+        square, end = smooth * smooth, step * nodes
+        t = step * self._counted(terms, tilt.weights, step, nodes)
+        count_work(A_NODE * len(t) + A_SKIPPED * nodes + A_CALL)
         value, real, error = self._transforms(terms, tilt, t, square)
-        weight = np.full(nodes + 1, step / math.pi)
+        weight = np.full(len(t), step / math.pi)
         weight[0] *= 0.5
         # e^{M(s)} = e^{M(s0)} value, without the factor e^{M(s0)} from here on.
         point = s0 + 1j * t
         over = value / (point * point)
         size = np.abs(value)
-        slack = sum_error(nodes + 1) + 16 * UNIT_ROUNDOFF
+        slack = sum_error(len(t)) + 16 * UNIT_ROUNDOFF
         norm = s0 * s0 + t * t
         call, density = float(weight @ over.real), float(weight @ real)
         call_error = float(weight @ ((error + slack * size) / norm))
         density_error = float(weight @ (error + slack * size))
-        end = float(t[-1])
         beyond = math.exp(-0.5 * square * end * end) / (math.pi * square)
-        call_error, density_error = call_error + beyond / end**3, density_error + beyond / end
+        skipped = math.exp(1 - NEGLIGIBLE) if len(t) <= nodes else 0.0
+        call_error += beyond / end**3 + skipped / (2 * s0)
+        density_error += beyond / end + skipped * end / math.pi
         most = call + call_error
         log_total = tilt.log_moment + 0.5 * square * s0 * s0
         alias = self._aliases(terms, tilt, length, square, most, log_total)
@@ -209,8 +215,28 @@ class MeanContour:
             )
         return low, math.log(middle) + log_total, high
 
+    def _counted(self, terms: list[float], weights: list[float], step: float, nodes: int) -> FloatArray:
+        """Return the nodes where |chi|^n may exceed e^-Q, in multiples of their distance `step`, from 0 to `nodes`.
+
+        chi is the characteristic function of one of the `terms` with the probabilities `weights`.
+        """
+        found = np.arange(nodes + 1, dtype=np.float64)
+        pairs = [
+            (weights[i] * weights[j], abs(terms[i] - terms[j]), abs(terms[i]) + abs(terms[j]))
+            for j in range(len(terms))
+            for i in range(j)
+        ]
+        for product, distance, size in sorted(pairs, reverse=True):
+            sine = math.sqrt(NEGLIGIBLE / (2 * self.form.reports * product)) if product > 0 else math.inf
+            if not sine < WIDEST_SINE:
+                break
+            turns = found * (0.5 * step * distance / math.pi)
+            margin = 1e-9 + 16 * UNIT_ROUNDOFF * size * step * nodes
+            found = found[np.abs(turns - np.rint(turns)) <= math.asin(sine) / math.pi + margin]
+        return found
+
     def _transforms(
-        self, terms: FloatArray, tilt: _Tilt, t: FloatArray, square: float
+        self, terms: list[float], tilt: _Tilt, t: FloatArray, square: float
     ) -> tuple[ComplexArray, FloatArray, FloatArray]:
         """Return e^{M(s0 + i t) - M(s0)} at the heights `t`, its real part, and a bound of its error.
 
@@ -219,7 +245,7 @@ class MeanContour:
         """
         n = self.form.reports
         fall, sine = np.zeros_like(t), np.zeros_like(t)
-        for term, weight in zip(terms.tolist(), tilt.weights.tolist(), strict=True):
+        for term, weight in zip(terms, tilt.weights, strict=True):
             if term == 0:
                 continue
             half = (0.5 * term) * t
@@ -232,7 +258,7 @@ class MeanContour:
         log_size = n * log_size - 0.5 * square * t * t
         size = np.exp(np.maximum(log_size, -745.0))
         value = size * np.exp(1j * phase)
-        off = 60 * UNIT_ROUNDOFF * float(tilt.weights @ np.abs(terms)) * t
+        off = 60 * UNIT_ROUNDOFF * math.fsum(map(mul, tilt.weights, map(abs, terms))) * t
         relative = 2.1 * n * off + UNIT_ROUNDOFF * (16 + 8 * np.abs(phase) + 8 * np.abs(log_size))
         relative = np.where(n * off < LARGEST_STEP, relative, 2.0 + 2 * n * off)
         error = np.minimum(relative, 1e300) * size
@@ -243,7 +269,7 @@ class MeanContour:
         return value, np.real(value), error
 
     def _aliases(
-        self, terms: FloatArray, tilt: _Tilt, length: float, square: float, most: float, log_total: float
+        self, terms: list[float], tilt: _Tilt, length: float, square: float, most: float, log_total: float
     ) -> float:
         """Return an upper bound of the aliases (errors of the trapezoidal rule) of C(0), divided by e^{M(s0)}.
 
@@ -261,13 +287,14 @@ class MeanContour:
         right, left = (math.exp(min(each, 700.0)) for each in (log_right, log_left))
         return (right + left + most * q / (1 - q)) * (1 + 1e-6)
 
-    def _alias_above(self, terms: FloatArray, s1: float, s0: float, length: float, square: float) -> float:
+    def _alias_above(self, terms: list[float], s1: float, s0: float, length: float, square: float) -> float:
         """Return ln of a bound of the sum of C(k L) e^{s0 k L} over k >= 1, by the moment of V at `s1` > `s0`.
 
         C(y) is the mean of (V - y)_+ for the smoothed sum V, and L = `length` the period of the aliases.
         """
-        further, drop = self._at(terms, s1), (s1 - s0) * length
+        drop = (s1 - s0) * length
         if drop <= 0:
             return math.inf
-        log_moment = further.log_moment + further.error + 0.5 * square * s1 * s1
+        value, error, _ = self._log_moment(terms, s1)
+        log_moment = value + error + 0.5 * square * s1 * s1
         return log_moment - math.log(math.e * s1) - drop - math.log(-math.expm1(-drop))

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from math import comb
 from typing import Any, Final, final
 
@@ -24,6 +24,7 @@ DIGITS: Final = 40
 """Decimal digits of exponentials. Their error is far below the rounding of doubles, even times 1e9 reports."""
 
 
+@lru_cache(maxsize=512)
 def exponential(exponent: float) -> Fraction:
     """Return e^exponent to `DIGITS` digits, as a fraction.
 
@@ -37,12 +38,12 @@ def exponential(exponent: float) -> Fraction:
     Fraction
         The exponential.
     """
-    import mpmath
+    import mpmath.libmp
 
-    many_digits: Any = mpmath
-    with many_digits.workdps(DIGITS):
-        value = many_digits.exp(many_digits.mpf(exponent))
-    return Fraction(int(value.man)) * Fraction(2) ** int(value.exp)
+    many_digits: Any = mpmath.libmp
+    value = many_digits.mpf_exp(many_digits.from_float(exponent), many_digits.dps_to_prec(DIGITS))
+    mantissa, power = int(value[1]), int(value[2])
+    return Fraction(mantissa << power) if power >= 0 else Fraction(mantissa, 1 << -power)
 
 
 @final

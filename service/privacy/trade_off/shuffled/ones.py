@@ -75,7 +75,7 @@ class Ones:
     def near(self, epsilon: float) -> OnesNear:
         """Return the tests with about the largest G(J) at `epsilon` in [0, eps0), nats, and bounds of this maximum."""
         with np.errstate(all="ignore"):
-            return OnesContour(self.shares, (self.others, self.swapped().others), epsilon).maximum()
+            return OnesContour(self.ratio, (self.others, self.swapped().others), epsilon).maximum()
 
     def log_delta(self, epsilon: float) -> tuple[float, float]:
         """Return bounds of ln delta.

@@ -4,7 +4,7 @@
 s (J - 1)} over -pi < t < pi, and P(R >= J) that of e^{K(s) - s J}/(1 - e^-s).
 
 **Aliasing.** The mean over N nodes is sum_k f(J + k N) e^{s0 k N} for both functions f. They are at most 1, and at most
-e^{K(s1) - s1 (J - 1)} for s1 > s0. Two geometric series follow.
+e^{K(s) - s (J - 1)} for s > 0. Two geometric series follow, with s above s0 for k > 0 and below s0 for k < 0.
 
 **Truncation.** The tilted law has |1 - a' + a' e^{it}|^2 = 1 - 4 a' (1 - a') sin^2(t/2), which falls for 0 < t < pi.
 Beyond the last node, the integrand is at most its bound there, with |1 - e^-s| >= 1 - e^-s0.
@@ -21,6 +21,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from operator import mul
 from typing import Any, Final, final
 
 import numpy as np
@@ -29,7 +30,7 @@ from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF, sum_error
 from service.privacy.numerics.work import count_work
 from service.privacy.trade_off.shuffled.drawn_tests import DrawnTests
-from service.privacy.trade_off.shuffled.mean_form import DIGITS, exponential
+from service.privacy.trade_off.shuffled.mean_form import exponential
 
 NATS: Final = 60.0
 """Nats by which neglected parts are smaller than the integral."""
@@ -42,7 +43,15 @@ TINY: Final = 1e-300
 LARGEST_SCALE: Final = 700.0
 """Largest logarithm of the unit of probabilities whose exponential is a double."""
 SHARES: Final = (1.0, 0.3, 0.1, 0.03, 0.01)
-"""Distances of tilts for the bound of aliases, as shares of half the length over the variance."""
+"""Distances of larger tilts for the bound of aliases, as shares of half the length over the variance."""
+DISTANCES: Final = (2.0, 4.0, 8.0, 16.0)
+"""Distances of smaller tilts for the bound of aliases, in units of 1 over the standard deviation of R."""
+BITS: Final = 200
+"""Binary places of exact numbers, and `PRECISION` their relative precision in bits: more than 40 digits."""
+PRECISION: Final = 140
+ONE: Final = 1 << BITS
+A_NODE, A_CALL = 1.5, 300.0
+"""Work of a node and of a contour, in microseconds."""
 
 
 Ends = tuple[FloatArray, FloatArray]
@@ -73,63 +82,88 @@ class OnesContour:
 
     Parameters
     ----------
-    shares : (Fraction, Fraction)
-        Probabilities a and b.
+    ratio : Fraction
+        p = e^eps0, so that the probabilities of both bits are a = p/(p + 1) and b = 1/(p + 1).
     kinds : (int, int)
         Numbers of other persons who hold 1 and 0.
     epsilon : float
         Threshold in [0, eps0), nats.
     """
 
-    def __init__(self, shares: tuple[Fraction, Fraction], kinds: tuple[int, int], epsilon: float) -> None:
-        self.exact_shares, self.kinds = shares, kinds
-        p, threshold = shares[0] / shares[1], exponential(epsilon)
-        self.excess, self.first = float(threshold - 1), max(float((p - threshold) / (p + 1)), 0.0)
-        spread = math.sqrt(sum(kinds) * float(shares[0] * shares[1]))
+    def __init__(self, ratio: Fraction, kinds: tuple[int, int], epsilon: float) -> None:
+        self.kinds = kinds
+        p, unit = self._odds = ratio.numerator, ratio.denominator
+        self.shares = p / (p + unit), unit / (p + unit)
+        threshold = exponential(epsilon)
+        e, of_e = threshold.numerator, threshold.denominator
+        gap = p * of_e - e * unit
+        self.excess, self.first = (e - of_e) / of_e, max(gap / (of_e * (p + unit)), 0.0)
+        spread = math.sqrt(sum(kinds) * self.shares[0] * self.shares[1])
         # The tilt at which r(J - 1)/r(J) is (p E - 1)/(p - E), where P(J) = E Q(J).
-        rise = float((p + 1) * (threshold - 1) / (p - threshold)) if p > threshold else 1e300
-        crossing = math.log1p(rise)
+        crossing = math.log1p((p + unit) * (e - of_e) / gap if gap > 0 else 1e300)
         self.tilt = max(crossing, LEAST_TILT / max(spread, 1.0))
-        self.start = math.floor(self._mean(self._tilted(crossing))) + 1
-        self.exact_tilted = self._tilted(self.tilt)
-        self.tilted = tuple(map(float, self.exact_tilted))
+        self._grown = exponential(self.tilt)
+        tilted = self._tilted()
+        self.tilted = tuple(math.ldexp(each, -BITS) for each in tilted)
+        self._mean = sum(map(mul, kinds, tilted))
         self.variance = math.fsum(
-            count * float(each * (1 - each)) for count, each in zip(self.kinds, self.exact_tilted, strict=True)
+            count * math.ldexp(each, -BITS) * math.ldexp(ONE - each, -BITS)
+            for count, each in zip(kinds, tilted, strict=True)
+        )
+        self.start = self._rough_mean(crossing) if self.tilt > crossing else self._mean >> BITS
+        self.start += 1
+
+    def _tilted(self) -> tuple[int, int]:
+        """Return the shares a' and b' of the tilted law, in units of 2^-BITS."""
+        truth, other = self._odds
+        grown, unit = self._grown.numerator, self._grown.denominator
+        return (
+            (truth * grown << BITS) // (other * unit + truth * grown),
+            (other * grown << BITS) // (truth * unit + other * grown),
         )
 
-    def _tilted(self, tilt: float) -> tuple[Fraction, ...]:
-        grown = exponential(tilt)
-        return tuple(share * grown / (1 - share + share * grown) for share in self.exact_shares)
+    def _rough_mean(self, tilt: float) -> int:
+        """Return about the mean of the law of R tilted at `tilt`."""
+        grown = math.exp(min(tilt, 600.0))
+        shares = zip(self.shares, self.shares[::-1], strict=True)
+        return math.floor(
+            math.fsum(
+                count * (share * grown / (rest + share * grown))
+                for count, (share, rest) in zip(self.kinds, shares, strict=True)
+            )
+        )
 
-    def _mean(self, shares: tuple[Fraction, ...]) -> Fraction:
-        return sum((count * share for count, share in zip(self.kinds, shares, strict=True)), Fraction(0))
-
-    def _moment(self, tilt: float, number: float) -> float:
-        """Return K(s) - s J at a real tilt s for J = `number`, within a few roundings.
+    def _moment(self, number: float) -> float:
+        """Return K(s0) - s0 J at the tilt s0 of the contour for J = `number`, within a few roundings.
 
         K is the log-moment function of the number of ones.
         """
-        import mpmath
+        import mpmath.libmp
 
-        many_digits: Any = mpmath
-        with many_digits.workdps(DIGITS):
-            grown = many_digits.exp(many_digits.mpf(tilt))
-            p = many_digits.mpf(self.exact_shares[0].numerator) / self.exact_shares[0].denominator
-            logs = (many_digits.log(1 - share + share * grown) for share in (p, 1 - p))
-            total = sum(count * each for count, each in zip(self.kinds, logs, strict=True))
-            return float(total - many_digits.mpf(tilt) * many_digits.mpf(number))
+        many_digits: Any = mpmath.libmp
+        truth, other = self._odds
+        grown, unit = self._grown.numerator, self._grown.denominator
+        total = 0
+        for count, (own, rest) in zip(self.kinds, ((truth, other), (other, truth)), strict=True):
+            if count:
+                ratio = many_digits.from_rational(rest * unit + own * grown, (truth + other) * unit, PRECISION)
+                total += count * int(many_digits.to_fixed(many_digits.mpf_log(ratio, PRECISION), BITS))
+        exact = Fraction(self.tilt) * Fraction(number)
+        return float(Fraction(total, ONE) - exact)
 
     def _rough_moment(self, tilt: float, number: float) -> float:
         """Return an upper bound of K(s) - s J at a real tilt s for J = `number`."""
         grown = math.expm1(tilt)
-        parts = [count * math.log1p(float(p) * grown) for count, p in zip(self.kinds, self.exact_shares, strict=True)]
+        parts = [count * math.log1p(p * grown) for count, p in zip(self.kinds, self.shares, strict=True)]
         parts.append(-tilt * number)
         return math.fsum(parts) + 64 * UNIT_ROUNDOFF * math.fsum(map(abs, parts))
 
     def maximum(self) -> OnesNear:
         """Return tests around the J with the largest G(J), and bounds of ln G there."""
         start = float(self.start)
-        mass, tail, scale = self._values(start + AROUND)
+        # Masses at these distances differ by at most e^600 from those of the tilted law.
+        around = AROUND[np.abs(AROUND) * self.tilt <= 600.0]
+        mass, tail, scale = self._values(start + around)
         for _ in range(MOST_MOVES):
             low = self.first * mass[0] * (1 - SLACK) - self.excess * tail[1] * (1 + SLACK)
             high = self.first * mass[1] * (1 + SLACK) - self.excess * tail[0] * (1 - SLACK)
@@ -138,8 +172,8 @@ class OnesContour:
             if len(left) and len(right):
                 most = float(high[left[-1] + 1 : best + 1 + right[0]].max())
                 return self._found((float(low[best]), most), scale, mass, tail)
-            start += AROUND[0] + 1 if not len(left) else AROUND[-1] - 1
-            mass, tail, scale = self._values(start + AROUND)
+            start += around[0] + 1 if not len(left) else around[-1] - 1
+            mass, tail, scale = self._values(start + around)
         return self._found((0.0, math.inf), scale, mass, tail)
 
     def _found(self, ends: tuple[float, float], scale: float, mass: Ends, tail: Ends) -> OnesNear:
@@ -151,7 +185,7 @@ class OnesContour:
         if scale > LARGEST_SCALE:  # no bound of a test is below 1
             return OnesNear(low, min(high, 0.0), DrawnTests.of(np.ones(1), np.zeros(1)))
         more, less = math.exp(scale + room), math.exp(scale - room)
-        a, b = (float(each) for each in self.exact_shares)
+        a, b = self.shares
         rate = (tail[1] + b * mass[1]) * more * (1 + SLACK) + TINY
         power = (tail[0] + a * mass[0]) * less * (1 - SLACK)
         return OnesNear(low, min(high, 0.0), DrawnTests.of(rate, power))
@@ -162,14 +196,16 @@ class OnesContour:
         The error of the unit is a common factor of all numbers, which `_found` adds.
         """
         s0, middle = self.tilt, float(numbers[len(numbers) // 2])
-        moment, deviation = self._moment(s0, middle), math.sqrt(self.variance)
-        length = math.ceil(max((NATS - min(moment, 0.0)) / s0, 16 * deviation + 32))
+        moment, deviation = self._moment(middle), math.sqrt(self.variance)
+        smaller = self._smaller_tilts(middle)
+        needed = min((NATS + most - min(moment, 0.0) + s2) / (s0 - s2) for s2, most in smaller)
+        length = math.ceil(max(needed, 16 * deviation + 32))
         reach = math.pi
         if deviation > 0:
             sine = math.sqrt(NATS / 2) / deviation
             reach = min(2 * math.asin(min(sine, 1.0)), math.pi)
         last = min(math.ceil(reach * length / (2 * math.pi)) + 1, length // 2)
-        count_work(0.5 * last + 60)
+        count_work(A_NODE * last + A_CALL)
         t = (2 * math.pi / length) * np.arange(last + 1, dtype=np.float64)
         value, error = self._transform(t, middle)
         s = s0 + 1j * t
@@ -179,7 +215,7 @@ class OnesContour:
             weight[-1] = 1.0 / length
         offsets = numbers - middle
         turned = np.exp(-np.outer(offsets, s))
-        aliases = self._aliases(numbers, length, moment)
+        aliases = self._aliases(numbers, length, moment, smaller)
         ends: list[Ends] = []
         for factor in (np.exp(s), 1 / -np.expm1(-s)):
             found = np.real(turned @ (weight * value * factor))
@@ -191,6 +227,15 @@ class OnesContour:
             ends.append((np.maximum(low, 0.0), np.maximum(high, 0.0)))
         return ends[0], ends[1], moment
 
+    def _smaller_tilts(self, number: float) -> list[tuple[float, float]]:
+        """Return tilts s2 from 0 to below s0, each with an upper bound of K(s2) - s2 J for J = `number`.
+
+        K is the log-moment function of the number of ones, and s0 the tilt of the contour.
+        """
+        unit = 1 / math.sqrt(max(self.variance, 0.05))
+        tilts = [self.tilt - each * unit for each in DISTANCES]
+        return [(0.0, 0.0), *((each, self._rough_moment(each, number)) for each in tilts if each > 0)]
+
     def _transform(self, t: FloatArray, middle: float) -> tuple[np.ndarray, FloatArray]:
         """Return e^{K(s0 + i t) - K(s0) - i t J} for J = `middle`, and its relative error.
 
@@ -198,34 +243,39 @@ class OnesContour:
         """
         half = np.sin(0.5 * t)
         log_size = np.zeros_like(t)
-        angle = float(self._mean(self.exact_tilted) - Fraction(middle)) * t
+        angle = math.ldexp(self._mean - (int(middle) << BITS), -BITS) * t
         turns = np.abs(angle)
-        for count, each in zip(self.kinds, self.tilted, strict=True):
+        some = [(count, each) for count, each in zip(self.kinds, self.tilted, strict=True) if count]
+        shares = np.array([side for _, each in some for side in (each, 1 - each)])
+        parts = np.outer(shares, t)
+        squares, defects = np.sin(0.5 * parts) ** 2, _sine_defect(parts)
+        for index, (count, each) in enumerate(some):
             log_size += 0.5 * count * np.log1p(np.maximum(-4 * each * (1 - each) * half * half, -1 + 1e-16))
-            rest = 1 - each
-            first, second = np.sin(0.5 * each * t), np.sin(0.5 * rest * t)
-            real = 1 - 2 * rest * first * first - 2 * each * second * second
+            rest, at = 1 - each, 2 * index
+            real = 1 - 2 * rest * squares[at] - 2 * each * squares[at + 1]
             # The imaginary part of the turned transform is that of the defects, with this sign.
-            turned = count * np.arctan2(rest * _sine_defect(each * t) - each * _sine_defect(rest * t), real)
+            turned = count * np.arctan2(rest * defects[at] - each * defects[at + 1], real)
             angle, turns = angle + turned, turns + np.abs(turned)
         size = np.exp(np.maximum(log_size, -700.0))
         total, cubes = sum(self.kinds), t * t * t
         error = UNIT_ROUNDOFF * (total * (4 * t * t + 32 * cubes) + 16 * (1 + np.abs(log_size) + turns))
         return size * np.exp(1j * angle), error
 
-    def _aliases(self, numbers: FloatArray, length: int, moment: float) -> FloatArray:
+    def _aliases(
+        self, numbers: FloatArray, length: int, moment: float, smaller: list[tuple[float, float]]
+    ) -> FloatArray:
+        """Return bounds of the aliases at each J of `numbers`, relative to e^`moment`; `smaller` has tilts below s0."""
         s0, middle = self.tilt, float(numbers[len(numbers) // 2])
-        offsets = numbers - middle
-        right = np.full_like(offsets, np.inf)
-        for share in SHARES:  # every s1 > s0 gives a bound
-            s1 = s0 + share * min(0.5 * length / max(self.variance, 0.05), 40.0)
-            drop = (s1 - s0) * length
-            other = self._rough_moment(s1, middle) - moment - drop - math.log(-math.expm1(-drop))
-            right = np.minimum(right, other - s1 * (offsets - 1))
-        fall = s0 * length
-        left = -moment - fall - math.log(-math.expm1(-fall)) + 0 * offsets
-        right, left = (np.exp(np.minimum(each, 690.0)) for each in (right, left))
-        return (right + left) * (1 + 1e-9)
+        # Every s1 > s0 and every s2 < s0 gives a bound.
+        larger = [s0 + share * min(0.5 * length / max(self.variance, 0.05), 40.0) for share in SHARES]
+        sides = [(each, self._rough_moment(each, middle)) for each in larger], smaller
+        offsets, total = (numbers - middle - 1)[:, None], np.zeros_like(numbers)
+        for side in sides:
+            tilts, logs = np.array(side).T
+            falls = np.abs(tilts - s0) * length
+            logs = logs - moment - falls - np.log(-np.expm1(-falls))
+            total += np.exp(np.minimum((logs - tilts * offsets).min(axis=1), 690.0))
+        return total * (1 + 1e-9)
 
 
 def _sine_defect(x: FloatArray) -> FloatArray:

@@ -21,7 +21,7 @@ from service.privacy.numerics.rounding import FUNCTION_ERROR
 from service.privacy.numerics.work import is_spent
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 from service.privacy.trade_off.atomic_law import AtomicLaw
-from service.privacy.trade_off.combinators.profile_points import LARGEST, proved_error, proved_power
+from service.privacy.trade_off.combinators.profile_points import LARGEST, proved_error, proved_points, proved_power
 from service.privacy.trade_off.enclosed.ulps import above, below
 from service.privacy.trade_off.shuffled.node_table import NodeTable, listed_law
 from service.privacy.trade_off.shuffled.profile_bounds import SLACK, joined, left_of_zero
@@ -224,16 +224,17 @@ class ProfileCurve(AbstractTradeOff):
 
     def _tabulated_points(self, alpha: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return bounds of power and type II error at many rates from the nodes of the table; shape (n, 2) each."""
+        c, own, other = self._listed_profiles
+        return proved_points(alpha, c, own, other)
+
+    @cached_property
+    def _listed_profiles(self) -> tuple[FloatArray, tuple[FloatArray, FloatArray], tuple[FloatArray, FloatArray]]:
+        """Thresholds of the table and their negatives, and bounds of ln of both profiles there; shape (n,) each."""
         nodes = self.table.nodes
         # Beyond the largest loss the profile is 0, so that the best threshold is never at an end of the list.
+        nodes = np.concatenate([nodes, nodes[-1] + self.scale * np.array([1.0, 2.0])])
         c = np.concatenate([-nodes[:0:-1], nodes])
-        c = np.concatenate(
-            [[c[0] - 2 * self.scale, c[0] - self.scale], c, [c[-1] + self.scale, c[-1] + 2 * self.scale]]
-        )
-        own, other = self._many(c), self._swapped._many(c)  # noqa: SLF001 - the same class
-        powers = [proved_power(rate, c, *own)[:2] for rate in alpha.tolist()]
-        errors = [proved_error(1 - rate, c, *other)[:2] for rate in alpha.tolist()]
-        return np.array(powers), np.array(errors)
+        return c, self._many(c), self._swapped._many(c)  # noqa: SLF001 - the same class
 
     def _ends_at(self, rate: float, *, with_error: bool = True) -> tuple[float, float, float, float]:
         """Return bounds of the power at a rate in (0, 1), then of the type II error; wide ones without `with_error`."""

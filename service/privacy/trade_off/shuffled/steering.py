@@ -9,6 +9,8 @@ from typing import Any, Final
 
 NOTHING: Final = -1e5
 """ln of a profile that is 0."""
+MOST_MOVES, FARTHEST_MOVE = 60, 1.5
+"""Largest number of steps of Newton's method, and largest step in ln s."""
 
 
 def rough_root(log_delta: Callable[[float], float], target: float, top: float) -> float:
@@ -52,6 +54,41 @@ def vertex(points: Sequence[float], values: Sequence[float]) -> float:
     return min(max(0.5 * (a + b) - 0.5 * left / bend, 2 * a - b), 2 * c - b)
 
 
+def saddle(
+    reports: int, weights: Sequence[float], terms: Sequence[float], low: float, most: float, close: float
+) -> float:
+    """Return about the s in [`low`, `most`] with s M'(s) = 2 for the log-moment M of the sum of n independent X.
+
+    X takes the values `terms` with the probabilities `weights`, and n is `reports`. `close` is the relative accuracy.
+    """
+    top = max(terms)
+
+    def excess(s: float) -> tuple[float, float]:
+        """Return s M'(s) - 2 and its derivative in ln s."""
+        masses = [weight * math.exp(s * (x - top)) for weight, x in zip(weights, terms, strict=True)]
+        total = math.fsum(masses)
+        mean = math.fsum(map(mul, masses, terms)) / total
+        spread = math.fsum(mass * (x - mean) ** 2 for mass, x in zip(masses, terms, strict=True)) / total
+        return reports * mean * s - 2, reports * s * (mean + s * spread)
+
+    s, high = low, most
+    for _ in range(MOST_MOVES):
+        value, slope = excess(s)
+        if value < 0:
+            low = s
+        else:
+            high = s
+        if high <= low * (1 + close):
+            break
+        # Newton's method in ln s, inside the bracket, and from below so that both ends move.
+        step = -value / slope if slope > 0 else math.inf
+        if abs(step) < close:
+            return s
+        following = s * math.exp(min(step, FARTHEST_MOVE)) if step > -FARTHEST_MOVE else 0.0
+        s = following if low < following < high else math.sqrt(low * high) if high < most else min(4 * s, most)
+    return s
+
+
 def rough_mean(reports: int, weights: Sequence[float], terms: Sequence[float]) -> float:
     """Return about ln E (mean of n independent X)_+ by the saddle point of E e^{s S}/s^2, S the sum of all X.
 
@@ -60,22 +97,17 @@ def rough_mean(reports: int, weights: Sequence[float], terms: Sequence[float]) -
     top = max(terms)
     if not top > 0:
         return -math.inf
-    values, low, high = [each / top for each in terms], 1e-12, 1e12
-
-    def tilted(s: float) -> tuple[float, list[float]]:
-        masses = [weight * math.exp(s * (x - 1)) for weight, x in zip(weights, values, strict=True)]
-        total = math.fsum(masses)
-        return math.fsum(map(mul, masses, values)) / total, [each / total for each in masses]
-
-    while high > low * 1.002:
-        s = math.sqrt(low * high)
-        low, high = (s, high) if reports * tilted(s)[0] * s < 2 else (low, s)
-    s = low
-    mean, masses = tilted(s)
+    values = [each / top for each in terms]
+    mean = math.fsum(map(mul, weights, values))
+    spread = math.fsum(weight * (x - mean) ** 2 for weight, x in zip(weights, values, strict=True))
+    s = saddle(reports, weights, values, 1e-2 / math.sqrt(max(reports * spread, 1e-20)), 1e12, 1e-3)
+    masses = [weight * math.exp(s * (x - 1)) for weight, x in zip(weights, values, strict=True)]
+    total = math.fsum(masses)
+    masses = [each / total for each in masses]
+    mean = math.fsum(map(mul, masses, values))
     spread = math.fsum(mass * (x - mean) ** 2 for mass, x in zip(masses, values, strict=True))
-    if s < 600:
-        log_one = math.log1p(math.fsum(weight * math.expm1(s * x) for weight, x in zip(weights, values, strict=True)))
-    else:
-        log_one = s + math.log(math.fsum(w * math.exp(s * (x - 1)) for w, x in zip(weights, values, strict=True)))
+    grown = math.fsum(weight * math.expm1(min(s * x, 600.0)) for weight, x in zip(weights, values, strict=True))
+    # A sum near -1 has lost its digits.
+    log_one = math.log1p(grown) if s < 600 and grown > -0.5 else s + math.log(total)
     width = 0.5 * math.log(2 * math.pi * (reports * spread + 2 / (s * s)))
     return reports * log_one - 2 * math.log(s) - width + math.log(top) - math.log(reports)

@@ -17,11 +17,17 @@ from numpy.fft import irfft, rfft
 from scipy.optimize import brentq
 from scipy.stats import binom
 
-from service.privacy.composition.lattice import sums
+from service.privacy.composition.lattice import runs, sums
 from service.privacy.composition.lattice.law import LatticeLaw, bracketing_laws
 from service.privacy.composition.lattice.nodes import Lattice
 from service.privacy.composition.lattice.runs import LatticeRun, LatticeStep
-from service.privacy.composition.lattice.windows import ComposedLattice, CountedLaw, decayed_sums, window
+from service.privacy.composition.lattice.windows import (
+    ComposedLattice,
+    CountedLaw,
+    decayed_sums,
+    weight_rounding,
+    window,
+)
 from service.privacy.composition.planning.choose import pair
 from service.privacy.composition.planning.options import EngineOptions
 from service.privacy.enclosure import Enclosure, EnclosureArray
@@ -161,6 +167,28 @@ def test_decaying_sums_are_correct_when_factors_underflow(decay: float) -> None:
     for k in range(2999, -1, -1):
         expected[k] = total = masses[k] + math.exp(-decay) * total
     np.testing.assert_allclose(decayed_sums(masses, 3000, decay), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_moments_of_tilted_laws_are_those_of_direct_sums(seed: int) -> None:
+    random = np.random.default_rng([31, seed])
+    masses = random.random(int(10.0 ** random.uniform(0, 4.5)))
+    masses[random.random(len(masses)) < random.uniform(0, 0.9)] = 0.0
+    masses[random.integers(len(masses))] = 1.0
+    step, tilt, count = 10.0 ** random.uniform(-5, -1), float(random.normal(0.0, 3.0)), int(random.integers(1, 50))
+    law = LatticeLaw(int(random.integers(-20_000, 20_000)), float(random.normal()), masses, *[0.0] * 6)
+    losses = law.losses(step)
+    top = float((tilt * losses[masses > 0]).max())
+    weights = masses * np.exp(np.where(masses > 0, tilt * losses - top, 0.0))
+    total = weights.sum()
+    mean = weights @ losses / total
+    variance = weights @ (losses - mean) ** 2 / total
+    counted = CountedLaw(law, count)
+    found = counted.log_moment(tilt, step)
+    value = count * (top + math.log(total))
+    assert found == pytest.approx((value, count * mean, count * variance), rel=1e-9, abs=1e-9 * step * step * count)
+    assert counted.log_moment_in_range(tilt, step) == found[0]
+    assert abs(found[0] - value) <= 2 * weight_rounding((counted,), tilt, step)
 
 
 # Compositions.
@@ -544,3 +572,36 @@ def test_evicted_sums_are_recomputed_identically(seed: int, monkeypatch: pytest.
             assert sums.RECENTLY_USED.total <= max(kept, 40 * 2**20)
         found.append(read)
     assert found[0] == found[1] == found[2]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_bound_near_full_revelation_holds_without_a_composition(seed: int) -> None:
+    """1 - delta of runs of randomised responses is a binomial sum, which the bound without a composition exceeds."""
+    random = np.random.default_rng([32, seed])
+    epsilon, count = float(random.uniform(0.5, 3.0)), int(random.integers(5, 3000))
+    pairs = discretised(repeated(pure_dp(epsilon), count))
+    for curve in (pairs.add, pairs.remove):
+        for at in (0.0, float(random.uniform(0, 0.3)) * count * epsilon):
+            right = np.arange(count + 1)
+            logs = binom.logpmf(right, count, 1 / (1 + math.exp(epsilon)))
+            rest = float(np.exp(logs + np.minimum(epsilon * (2 * right - count), at)).sum())
+            found = curve.profile_at(at)
+            assert found.lower <= 1 - rest * (1 - 1e-10)
+            assert found.upper >= 1 - rest * (1 + 1e-10)
+            assert found.relative_width() <= 1e-3
+
+
+def test_memory_of_all_runs_together_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many runs at once keep no more cells than allowed, and answers stay the same when composed laws are released."""
+    specs = [repeated(laplace(10.0 + index), 300) for index in range(4)]
+    deltas = (1e-3, 1e-6)
+    expected = [[discretised(spec).add.epsilon(delta) for delta in deltas] for spec in specs]
+    most = 40_000
+    monkeypatch.setattr(runs, "ALL_KEPT_CELLS", most)
+    curves = [discretised(spec).add for spec in specs]
+    largest = 0
+    for delta, column in zip(deltas, zip(*expected, strict=True), strict=True):
+        for curve, value in zip(curves, column, strict=True):
+            assert curve.epsilon(delta) == value
+            largest = max(largest, runs.kept_cells())
+    assert 0 < largest <= most
