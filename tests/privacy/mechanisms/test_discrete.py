@@ -393,3 +393,12 @@ def test_staircase_with_extreme_heights(epsilon: float) -> None:
             height = (1 - fall) / (2 * (share + fall * (1 - share)))
             equal = abs(1 - 2 * share) * height * (fall if gamma <= 0.5 else 1)
             assert found.lower[0] <= (1 - equal) * mp.tanh(mp.mpf(epsilon) / 2) <= found.upper[0], gamma
+
+
+@pytest.mark.parametrize("sigma", [0.1, 0.5, 1.0, 30.0])
+@pytest.mark.parametrize("steps", [1, 7])
+def test_profile_of_unbounded_losses_is_nowhere_zero(sigma: float, steps: int) -> None:
+    """Check upper bounds of delta where the exact number is positive, but below the smallest double."""
+    noise = {"type": "discrete_gaussian", "sigma": sigma, "sensitivity": 1}
+    curve = curve_of({"type": "repeated", "mechanism": noise, "steps": steps} if steps > 1 else noise)
+    assert (curve.profile(np.array([1e5, 1e9])).upper > 0).all()

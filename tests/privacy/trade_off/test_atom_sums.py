@@ -17,6 +17,7 @@ from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.atom_sums import total_law
 from service.privacy.trade_off.atomic_law import AtomicLaw, three_atoms
 from service.privacy.trade_off.atoms import AtomsTradeOff
+from service.privacy.trade_off.mixture.shifted_mixture import ShiftedMixture, Shifts
 from tests.privacy.cases import built
 
 
@@ -177,3 +178,22 @@ def test_runs_are_narrow_however_far_apart_the_hypotheses_are(kind: str, most: i
             assert advantage.lower <= truth * (1 + 1e-15)
             assert truth <= advantage.upper * (1 + 1e-15)
             assert advantage.relative_width() < 1e-6
+
+
+@pytest.mark.parametrize("times", [1, 2, 7])
+@pytest.mark.parametrize("counts", [(3, 4), (3_000, 2_000)])
+def test_kinds_on_multiples_of_one_lattice_add_up(times: int, counts: tuple[int, int]) -> None:
+    """Compare the sum of two kinds of steps with the mixture of shifted profiles of one kind."""
+    first, second = (
+        three_atoms(0.1, -0.9, math.log(-math.expm1(-0.9))),
+        three_atoms(0.1 * times, -0.5, math.log(-math.expm1(-0.5))),
+    )
+    kinds = ((first, counts[0]), (second, counts[1]))
+    whole, one, other = (AtomsTradeOff(total_law(each)) for each in (kinds, kinds[:1], kinds[1:]))
+    assert whole.law.size <= sum(count * step for count, step in zip(counts, (2, 2 * times), strict=True)) + 1
+    mixed = ShiftedMixture(one, Shifts.of_law(other.law))
+    for threshold in (0.0, 1.5, 30.0, 200.0):
+        found, expected = whole.profile_at(threshold), mixed.profile_at(threshold)
+        assert found.lower <= expected.upper
+        assert expected.lower <= found.upper
+        assert found.upper < 1e-300 or found.relative_width() < 1e-8

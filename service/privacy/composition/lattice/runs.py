@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import math
 from dataclasses import dataclass, field, replace
 from itertools import count, islice
@@ -418,23 +417,29 @@ class LatticeRuns:
         return sum(run.cells for run in self._kept.values() if run is not None)
 
     def limit_memory(self) -> None:
-        """Release composed laws of this run, and of all runs of the process, as far as they exceed the limits."""
+        """Release composed laws of this run, and lattices of all runs of the process, as far as they exceed the limits.
+
+        Those of the least recently used runs go first: runs of earlier requests, and of earlier points of a sweep,
+        before any of the present one. So the present ones do not depend on the earlier ones.
+        """
         self._last_use = next(_CLOCK)
         newest = next(reversed(self._kept.values()), None)
-        self._forget_composed(KEPT_CELLS, newest)
-        if kept_cells() <= ALL_KEPT_CELLS:
-            return
-        gc.collect()  # curves of earlier requests and points refer to each other in cycles
+        self._release(self.cells - KEPT_CELLS, newest)
+        excess = kept_cells() - ALL_KEPT_CELLS
         for runs in sorted(_LIVE, key=lambda each: each._last_use):  # noqa: SLF001 - the same class
-            others = kept_cells() - runs.cells
-            runs._forget_composed(ALL_KEPT_CELLS // 2 - others, newest if runs is self else None)  # noqa: SLF001
+            if excess <= 0:
+                break
+            before = runs.cells
+            runs._release(excess, newest if runs is self else None)  # noqa: SLF001 - the same class
+            if runs is not self and runs.cells > before - excess:
+                runs._kept.clear()  # noqa: SLF001 - the same class
+            excess -= before - runs.cells
 
-    def _forget_composed(self, most: int, newest: LatticeRun | None) -> None:
-        """Release composed laws, those of the least recently used lattices first, until `most` cells are left.
+    def _release(self, excess: int, newest: LatticeRun | None) -> None:
+        """Release composed laws of `excess` cells, those of the least recently used lattices first.
 
         The last composed law of the lattice `newest` stays.
         """
-        excess = self.cells - most
         for run in self._kept.values():
             while excess > 0 and run is not None and len(run.composed) > (run is newest):
                 before = run.cells
@@ -442,7 +447,7 @@ class LatticeRuns:
                 excess -= before - run.cells
 
     def _forget(self) -> None:
-        self._forget_composed(KEPT_CELLS, None)
+        self._release(self.cells - KEPT_CELLS, None)
         while self.cells > KEPT_CELLS:
             del self._kept[next(iter(self._kept))]
 

@@ -10,6 +10,7 @@ from typing import Annotated, ClassVar, final
 import numpy as np
 from typing_extensions import override
 
+from service.privacy.enclosure import SMALLEST
 from service.privacy.mechanisms.abstract import AbstractStep, DescribedStep
 from service.privacy.mechanisms.discrete.atomic_step import AtomicStep
 from service.privacy.mechanisms.discrete.noise import NOISE_IS_INTEGER, SENSITIVITY_STATED, sampled_noise, shift_of
@@ -116,7 +117,7 @@ class DiscreteGaussianStep(AtomicStep):
             present,
             8 * UNIT_ROUNDOFF * scale * self.shift * (self.shift + 2 * reach),
             (len(noise) + 8) ** 0.5 * 4 * UNIT_ROUNDOFF + 8 * FUNCTION_ERROR + 16 * UNIT_ROUNDOFF * (1 + size),
-            2 * beyond,
+            2 * beyond + SMALLEST,
             is_unbounded=True,
             is_symmetric=True,
         )
