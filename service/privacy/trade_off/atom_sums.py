@@ -234,8 +234,7 @@ def products(kinds: Kinds) -> float:
     if found is None:
         return math.inf
     lattices, alone = found
-    sizes = [*(lattice.cells() for lattice in lattices), *(float(law.size) for law in alone)]
-    pairs = math.prod(sizes) if len(sizes) > 1 else 0.0
+    pairs = _values(lattices, alone) if len(lattices) + len(alone) > 1 else 0.0
     if pairs > MOST_PAIRS or any(lattice.cells() > MOST_CELLS for lattice in lattices):
         return math.inf
     return sum(lattice.products() for lattice in lattices) + PRODUCTS_OF_A_PAIR * pairs
@@ -255,9 +254,12 @@ def values(kinds: Kinds) -> float:
         Number of values; infinite for runs that are not in reach of direct convolution.
     """
     found = _gathered(kinds) if in_reach(kinds) else None
-    if found is None:
-        return math.inf
-    return math.prod([*(lattice.cells() for lattice in found[0]), *(float(law.size) for law in found[1])])
+    return math.inf if found is None else _values(*found)
+
+
+def _values(lattices: Sequence[_Lattice], alone: Sequence[AtomicLaw]) -> float:
+    """Return about how many sums the losses of steps on different lattices, and of single steps off lattices, have."""
+    return math.prod([*(lattice.cells() for lattice in lattices), *(float(law.size) for law in alone)])
 
 
 def in_reach(kinds: Kinds) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Final, Literal
@@ -30,7 +30,7 @@ from service.privacy.composition.planning.parts import (
 from service.privacy.composition.planning.plan import Plan
 from service.privacy.composition.planning.sub_runs import with_guarantees, with_sub_runs
 from service.privacy.limit import WidthLimit
-from service.privacy.mechanisms.abstract import AtomsPart, LaplacePart, Part, Steps, TwoPointPart
+from service.privacy.mechanisms.abstract import AtomsPart, LaplacePart, Steps, TwoPointPart
 from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.atom_sums import lattice_of
 from service.privacy.trade_off.combinators.advantage_sum import AdvantageSum
@@ -55,9 +55,6 @@ The closed form is evaluated for each of these losses.
 
 MOST_SMOOTHED: Final = 1_024
 """Maximal number of losses of all steps, some of them rare and large, on contours beside a little noise."""
-
-SAME_LATTICE: Final = 1e-9
-"""Largest relative distance of a spacing from a multiple of the smallest spacing that counts as rounding."""
 
 Lattices = Callable[[Steps, EngineOptions], TradeOffPair]
 
@@ -160,7 +157,7 @@ def beside_a_little_noise(run: Responses, steps: Steps, options: EngineOptions, 
 
 
 def listed_beside_a_little_noise(steps: Steps, options: EngineOptions, lattices: Lattices | None) -> Plan | None:
-    """Plan a run of several steps with listed losses, on no lattice or out of reach of direct sums; None for others.
+    """Plan a run of several steps with listed losses that are out of reach of direct sums; None for others.
 
     The plan inverts the transform of the run beside a little Gaussian noise. `lattices` is a second engine, or None.
     `options` are the engine options of the request.
@@ -170,21 +167,10 @@ def listed_beside_a_little_noise(steps: Steps, options: EngineOptions, lattices:
     is_run = sum(count for _, count in steps) > 1
     if not (is_run and are_listed and any(isinstance(part, AtomsPart) for part in laws)):
         return None
-    if share_a_lattice(laws) if lattices is None else has_many_losses(steps):
+    if lattices is not None and has_many_losses(steps):
         return None
     losses = sum(part.law.heavy for part in laws if isinstance(part, AtomsPart))
     return Plan(CONTOUR, cost.listed(losses), partial(_listed_smoothed, steps, options, lattices))
-
-
-def share_a_lattice(laws: Sequence[Part | None]) -> bool:
-    """Return whether the losses of all `laws` lie on one lattice, or all have the losses +-epsilon only."""
-    listed = [lattice_of(part.law) for part in laws if isinstance(part, AtomsPart)]
-    spacings = [found[0] for found in listed if found is not None]
-    if len(spacings) < len(listed):
-        return False
-    spacings += [2 * part.epsilon for part in laws if isinstance(part, TwoPointPart) and part.epsilon > 0 and listed]
-    multiples = [spacing / min(spacings) for spacing in spacings]
-    return all(abs(multiple - round(multiple)) <= SAME_LATTICE * multiple for multiple in multiples)
 
 
 def has_many_losses(steps: Steps) -> bool:

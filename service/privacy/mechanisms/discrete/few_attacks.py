@@ -17,30 +17,11 @@ from service.privacy.mechanisms.discrete.selection import PathStep
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR
 from service.privacy.trade_off.atomic_law import AtomicLaw
+from service.privacy.trade_off.bounded_tests import BoundedTests
 from service.privacy.trade_off.combinators.bracketed import Bracketed
 from service.privacy.trade_off.pair import TradeOffPair
 from service.privacy.trade_off.polygon import Corners, PolygonTradeOff
 from service.privacy.trade_off.shifted.laplace import LaplaceTradeOff
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class Tests:
-    """Bounds of several tests that are no stronger than the tests themselves, arrays of shape (n,).
-
-    Attributes
-    ----------
-    rate, error : array
-        Upper bounds of the false positive rates and of the type II errors.
-    rest, power : array
-        Lower bounds of 1 minus the false positive rate, and of the powers.
-    """
-
-    rate: FloatArray
-    rest: FloatArray
-    power: FloatArray
-    error: FloatArray
-
 
 SHARES: Final = (2.0, 0.0, 16.0)
 """Orders of divergences by which attacks are chosen, minus 1 and times the shift eta."""
@@ -61,7 +42,7 @@ class Attacks(ABC):
     __slots__ = ()
 
     @abstractmethod
-    def tests(self) -> Tests:
+    def tests(self) -> BoundedTests:
         """Return bounds of the false positive rate and the power of all tests that the attacker may choose from."""
 
     @final

@@ -31,10 +31,11 @@ from typing import Final, final
 import numpy as np
 from typing_extensions import override
 
-from service.privacy.mechanisms.discrete.few_attacks import Attacks, Tests
+from service.privacy.mechanisms.discrete.few_attacks import Attacks
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.gauss_legendre import gauss_legendre
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
+from service.privacy.trade_off.bounded_tests import BoundedTests
 
 GROUPS: Final = ((1, 1), (1, 2), (1, 3), (1, 4), (1, 5), (1, 6), (2, 2), (2, 3), (2, 4), (3, 3))
 """Numbers k of raised and m of other candidates. Complements of tests exchange both."""
@@ -66,7 +67,7 @@ class NoisyMaxAttacks(Attacks):
     eta: float
 
     @override
-    def tests(self) -> Tests:
+    def tests(self) -> BoundedTests:
         eta = min(self.eta, LARGEST_SHIFT)
         gaps = np.linspace(-eta - REACH, REACH, int((eta + 2 * REACH) / STEP))
         columns: list[FloatArray] = []
@@ -77,7 +78,7 @@ class NoisyMaxAttacks(Attacks):
         rate, rest, power, error = np.concatenate(columns, axis=1)
         slopes = eta * (1 - np.linspace(0, 1, SLOPES) ** 2)
         best = np.unique(np.argmax(power - np.exp(slopes)[:, None] * rate, axis=1))
-        return Tests(rate[best], rest[best], power[best], error[best])
+        return BoundedTests(rate[best], rest[best], power[best], error[best])
 
 
 def chances(raised: int, others: int, gaps: FloatArray) -> tuple[Ends, Ends]:

@@ -12,7 +12,7 @@ from typing_extensions import override
 
 from service.privacy.mechanisms.abstract import AbstractStep, DescribedStep
 from service.privacy.mechanisms.caveats import MechanismHazard, Premise
-from service.privacy.mechanisms.discrete.few_attacks import Attacks, EnclosedPathStep, Tests
+from service.privacy.mechanisms.discrete.few_attacks import Attacks, EnclosedPathStep
 from service.privacy.mechanisms.discrete.piecewise_exponential import (
     PiecewiseExponential,
     laplace_density,
@@ -21,6 +21,7 @@ from service.privacy.mechanisms.discrete.piecewise_exponential import (
 from service.privacy.mechanisms.discrete.selection import LARGEST_EXPONENT
 from service.privacy.mechanisms.domain import EPSILON, POSITIVE_EPSILON, POSITIVES
 from service.privacy.mechanisms.neighbours import Neighbours
+from service.privacy.trade_off.bounded_tests import BoundedTests
 
 BITS_ONLY: Final = Premise(
     "bits_only",
@@ -116,7 +117,7 @@ class SparseVectorAttacks(Attacks):
     change: int
 
     @override
-    def tests(self) -> Tests:
+    def tests(self) -> BoundedTests:
         unit, least = max(self.threshold, self.query), min(self.threshold, self.query)
         found: list[tuple[float, float]] = []
         for below, first, last in product(BELOW, GAPS, GAPS):
@@ -129,7 +130,7 @@ class SparseVectorAttacks(Attacks):
             found.append((low[0] + low[1], high[0] - high[1]))
         table = np.array(found).reshape(-1, 2)
         rate, power = table[:, 0], table[:, 1]
-        return Tests(rate, 1 - rate, power, 1 - power)
+        return BoundedTests.of(rate, power)
 
     def _chance(self, below: int, first: float, last: float) -> tuple[float, float]:
         noise = laplace_density(self.threshold, 0.0).times(laplace_distribution(self.query, first).power(below))

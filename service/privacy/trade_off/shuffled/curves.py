@@ -16,9 +16,10 @@ from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 from service.privacy.trade_off.atoms import AtomsTradeOff
+from service.privacy.trade_off.bounded_tests import BoundedTests
 from service.privacy.trade_off.combinators.extremes import larger, largest
 from service.privacy.trade_off.enclosed.logs import log_ends, logged
-from service.privacy.trade_off.shuffled.drawn_tests import DrawnTests, searched_point
+from service.privacy.trade_off.shuffled.drawn_tests import searched_point
 from service.privacy.trade_off.shuffled.listed_envelope import ListedEnvelope
 from service.privacy.trade_off.shuffled.mean_contour import MeanContour
 from service.privacy.trade_off.shuffled.mean_form import MeanForm
@@ -240,7 +241,7 @@ def drawn_point(curves: Sequence[OnesCurve], rate: float) -> tuple[float, float,
     """
     top = max(curve.largest_log_ratio.lower for curve in curves) * NEXT_TO_TOP
 
-    def evaluate(c: float) -> tuple[float, list[DrawnTests]]:
+    def evaluate(c: float) -> tuple[float, list[BoundedTests]]:
         if c >= 0:
             found = [curve.ones.near(c) for curve in curves]
             return max(each.log_high for each in found), [each.tests for each in found]

@@ -19,47 +19,13 @@ from typing import Final, final
 import numpy as np
 
 from service.privacy.enclosure import SMALLEST
-from service.privacy.numerics.arrays import FloatArray
-from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
+from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 from service.privacy.numerics.work import is_spent
+from service.privacy.trade_off.bounded_tests import SLACK, BoundedTests
 
 CLOSE: Final = 2e-12
 """Relative distance of both bounds at which a search stops."""
 MOST_STEPS: Final = 40
-SLACK: Final = 8 * FUNCTION_ERROR
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class DrawnTests:
-    """Bounds of several tests that are no stronger than the tests themselves, arrays of shape (n,).
-
-    Attributes
-    ----------
-    rate, error : array
-        Upper bounds of the false positive rates and of the type II errors.
-    rest, power : array
-        Lower bounds of 1 minus the false positive rate, and of the powers.
-    """
-
-    rate: FloatArray
-    rest: FloatArray
-    power: FloatArray
-    error: FloatArray
-
-    @staticmethod
-    def of(rate: FloatArray, power: FloatArray) -> DrawnTests:
-        """Return tests of which only the rates and the powers have bounds."""
-        rate, power = np.minimum(rate, 1.0), np.clip(power, 0.0, 1.0)
-        return DrawnTests(rate, (1 - rate) * (1 - SLACK), power, 1 - power + UNIT_ROUNDOFF)
-
-    def complements(self) -> DrawnTests:
-        """Return the tests of the swapped hypotheses that reject where these accept."""
-        return DrawnTests(self.error, self.power, self.rest, self.rate)
-
-    def __getitem__(self, at: int) -> tuple[float, float, float, float]:
-        """Return (rate, rest, power, error) of one test."""
-        return float(self.rate[at]), float(self.rest[at]), float(self.power[at]), float(self.error[at])
 
 
 @final
@@ -81,7 +47,7 @@ class PointSearch:
     _left: list[tuple[float, float, float, float]] = field(default_factory=lambda: [(0.0, 1.0, 0.0, 1.0)])
     _right: list[tuple[float, float, float, float]] = field(default_factory=lambda: [(1.0, 0.0, 1.0, 0.0)])
 
-    def add(self, tests: DrawnTests) -> None:
+    def add(self, tests: BoundedTests) -> None:
         """Add tests, of which the nearest to the best chord on either side matter."""
         for index in range(len(tests.rate)):
             each = tests[index]
@@ -146,7 +112,7 @@ def _distance(test: tuple[float, float, float, float], rate: float) -> tuple[flo
 
 
 def searched_point(
-    rate: float, starts: Sequence[float], top: float, evaluate: Callable[[float], tuple[float, Sequence[DrawnTests]]]
+    rate: float, starts: Sequence[float], top: float, evaluate: Callable[[float], tuple[float, Sequence[BoundedTests]]]
 ) -> tuple[float, float, float, float]:
     """Return bounds of the power and of the type II error at one rate.
 

@@ -169,16 +169,14 @@ class MeanContour:
         S is the sum of n independent `terms`, and `tilt` has the numbers at the point where the contour crosses the
         axis.
         """
-        s0, slope, spread = tilt.at, tilt.slope, math.sqrt(max(tilt.curvature, 1e-300))
-        length = max((NATS - min(tilt.log_moment, 0.0)) / s0, 14 * spread + 2 * max(slope, 0.0))
+        s0, spread = tilt.at, math.sqrt(max(tilt.curvature, 1e-300))
+        length = max((NATS - min(tilt.log_moment, 0.0)) / s0, 14 * spread + 2 * max(tilt.slope, 0.0))
+        # Noise that nodes of this distance need, and the length that it needs in turn.
+        length = max(length, 14 * math.hypot(spread, REACH * length / (2 * math.pi * nodes)))
         step = 2 * math.pi / length
-        smooth = REACH / (nodes * step)
-        length_of_noise = 14 * math.hypot(spread, smooth)
-        if length_of_noise > length:
-            length = length_of_noise
-            step = 2 * math.pi / length
-            smooth = REACH / (nodes * step)
-        square, end = smooth * smooth, step * nodes
+        end = step * nodes
+        smooth = REACH / end
+        square = smooth * smooth
         t = step * self._counted(terms, tilt.weights, step, nodes)
         count_work(A_NODE * len(t) + A_SKIPPED * nodes + A_CALL)
         value, real, error = self._transforms(terms, tilt, t, square)

@@ -2,13 +2,13 @@
 
 Every report is the true bit with probability a = p/(p + 1), p = e^eps0, and the other bit with probability b = 1 - a.
 The reports of the others have R = Bin(m, a) + Bin(n - 1 - m, b) ones, with masses r(j). The own bit is 1 under H1 and 0
-under H0. So the shuffled reports, which are their number of ones, have the masses
+under H0. Shuffled reports say no more than their number of ones. It has the masses
 
     P(j) = a r(j - 1) + b r(j),    Q(j) = b r(j - 1) + a r(j).
 
-The test "at least J ones" has the rate Q(J) = P(R >= J) + b r(J - 1), and the power P(J) = P(R >= J) + a r(J - 1). r is
+The test "at least J ones" has the rate Q(J) = P(R >= J) + b r(J - 1). Its power is P(J) = P(R >= J) + a r(J - 1). r is
 log-concave, so r(j - 1)/r(j) and the loss ln P(j)/Q(j) rise with j: these are the best tests. So delta(eps) = max_J
-G(J) with E = e^eps, c = (p - E)/(p + 1), and
+G(J). With E = e^eps and c = (p - E)/(p + 1),
 
     G(J) = P(J) - E Q(J) = c r(J - 1) - (E - 1) P(R >= J).
 

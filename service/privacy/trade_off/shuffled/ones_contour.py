@@ -1,7 +1,7 @@
 """Tests of the number of ones among many shuffled binary reports, by contour integrals. `ones.py` has the notation.
 
-**Contour.** Let K(s) = ln E e^{s R}. For s = s0 + i t with s0 > 0, r(J - 1) is 1/(2 pi) times the integral of e^{K(s) -
-s (J - 1)} over -pi < t < pi, and P(R >= J) that of e^{K(s) - s J}/(1 - e^-s).
+**Contour.** Let K(s) = ln E e^{s R} and s = s0 + i t with s0 > 0. Integrals are over -pi < t < pi, times 1/(2 pi).
+r(J - 1) is the integral of e^{K(s) - s (J - 1)}. P(R >= J) is that of e^{K(s) - s J}/(1 - e^-s).
 
 **Aliasing.** The mean over N nodes is sum_k f(J + k N) e^{s0 k N} for both functions f. They are at most 1, and at most
 e^{K(s) - s (J - 1)} for s > 0. Two geometric series follow, with s above s0 for k > 0 and below s0 for k < 0.
@@ -12,8 +12,8 @@ Beyond the last node, the integrand is at most its bound there, with |1 - e^-s| 
 **Rounding.** Let a' be the share of a tilted law. Its transform, turned by its mean, is (1 - a') e^{-i a' t} + a' e^{i
 (1 - a') t}. In its imaginary part a' (1 - a') t cancels exactly: what is left is (1 - a') k(a' t) - a' k((1 - a') t)
 with k(x) = x - sin x <= x^3/6, which has relative digits. The mean of R minus J, the tilts a', K(s0) and E have 40
-digits. So the rounding of a' to a double changes each of n angles by at most u t^2, and each logarithm of a size by at
-most u t^2. p has 40 digits, too, which changes masses by less than 1e-28 of them.
+digits. So the rounding of a' to a double changes each of n angles and each logarithm of a size by at most u t^2. p has
+40 digits, too, which changes masses by less than 1e-28 of them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ import numpy as np
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF, sum_error
 from service.privacy.numerics.work import count_work
-from service.privacy.trade_off.shuffled.drawn_tests import DrawnTests
+from service.privacy.trade_off.bounded_tests import BoundedTests
 from service.privacy.trade_off.shuffled.mean_form import exponential
 
 NATS: Final = 60.0
@@ -67,13 +67,13 @@ class OnesNear:
     ----------
     log_low, log_high : float
         Bounds of ln delta.
-    tests : DrawnTests
+    tests : BoundedTests
         The tests.
     """
 
     log_low: float
     log_high: float
-    tests: DrawnTests
+    tests: BoundedTests
 
 
 @final
@@ -183,12 +183,12 @@ class OnesContour:
         if not low <= high < math.inf:  # out of the range of doubles
             low, high = -math.inf, 0.0
         if scale > LARGEST_SCALE:  # no bound of a test is below 1
-            return OnesNear(low, min(high, 0.0), DrawnTests.of(np.ones(1), np.zeros(1)))
+            return OnesNear(low, min(high, 0.0), BoundedTests.of(np.ones(1), np.zeros(1)))
         more, less = math.exp(scale + room), math.exp(scale - room)
         a, b = self.shares
         rate = (tail[1] + b * mass[1]) * more * (1 + SLACK) + TINY
         power = (tail[0] + a * mass[0]) * less * (1 - SLACK)
-        return OnesNear(low, min(high, 0.0), DrawnTests.of(rate, power))
+        return OnesNear(low, min(high, 0.0), BoundedTests.of(rate, power))
 
     def _values(self, numbers: FloatArray) -> tuple[Ends, Ends, float]:
         """Return bounds of r(J - 1) and of P(R >= J) for each J of `numbers`, and about ln of their unit.

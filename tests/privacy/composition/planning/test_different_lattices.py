@@ -63,17 +63,3 @@ def test_different_integer_noises_are_narrow(counts: tuple[int, ...]) -> None:
     assert plan.engine == "contour"
     found = plan.curves.add.epsilon(1e-6)
     assert found.upper - found.lower <= 1e-6 * found.upper
-
-
-def test_steps_on_one_lattice_are_told_apart() -> None:
-    run = Composed(
-        mechanisms=(
-            DiscreteLaplace(scale=5.0, sensitivity=3),
-            DiscreteLaplace(scale=10.0, sensitivity=5),
-            PureDp(epsilon=0.5),
-        )
-    )
-    laws = [step.part() for step, _ in choose.steps_of(run, ONE_ADDED)]
-    assert contour_inversion.share_a_lattice(laws)
-    other = DiscreteLaplace(scale=7.0, sensitivity=5).under(ONE_ADDED).part()
-    assert not contour_inversion.share_a_lattice([*laws, other])
