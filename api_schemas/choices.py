@@ -106,6 +106,7 @@ LimitCode = Annotated[
         "two_theorems",
         "tolerance_too_fine",
         "work_spent",
+        "time_spent",
         "empty_range",
         "no_finite_end",
         "long_list",
@@ -123,7 +124,8 @@ LimitCode = Annotated[
         "Reason for a wide enclosure. no_bounds: the engine computes an approximation without an error bound. "
         "sampling_error: the bounds form a confidence interval. two_theorems: the bounds come from different "
         "theorems. tolerance_too_fine: the enclosure meets 1e-6, but not the requested tolerance. work_spent: "
-        "the request exhausted its allowance of work. empty_range: the range contains no point of the curve, or "
+        "the request exhausted its allowance of work. time_spent: the time limit of the service ended the search. "
+        "empty_range: the range contains no point of the curve, or "
         "perhaps none. no_finite_end: no finite upper bound is proved. long_list: the list has more wide "
         "numbers than the second engine evaluates. small_tail: the second engine cannot represent the number. "
         "many_different_steps: the run has too many different steps for the second engine. small_loss: the "

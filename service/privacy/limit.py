@@ -18,6 +18,8 @@ class WidthLimit(StrEnum):
     """The enclosure meets 1e-6, but not the requested finer tolerance."""
     WORK_SPENT = "work_spent"
     """The numbers of the request share a limit of work, which is reached."""
+    TIME_SPENT = "time_spent"
+    """The time limit of the service ended the search, on a slow or busy machine."""
     EMPTY_RANGE = "empty_range"
     """No point of the curve, or perhaps none, lies in the range of the question."""
     NO_FINITE_END = "no_finite_end"

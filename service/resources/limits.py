@@ -9,7 +9,7 @@ from typing import Final
 from service.privacy.composition.planning.accuracy import DEFAULT_TOLERANCE
 from service.privacy.enclosure import Enclosure, Evidence
 from service.privacy.limit import WidthLimit
-from service.privacy.numerics.work import begin_evaluation, was_cut_short
+from service.privacy.numerics.work import begin_evaluation, is_late, was_cut_short
 from service.privacy.questions.empty_range import range_may_be_empty
 from service.privacy.trade_off.abstract import CurvePoints
 from service.privacy.trade_off.pair import TradeOffPair
@@ -25,6 +25,8 @@ ADVICE: Final[dict[str, str]] = {
     "work_spent": (
         "Send fewer questions in one request. All questions together share twice the work limit of a single question."
     ),
+    "time_spent": "Send the request again when the service is less busy, at the same cost, or as a job, which has a "
+    "longer time limit. The time limit ended the search.",
     "empty_range": "Send smaller minimal error rates, at no cost. Points of the curve then lie in the range.",
     "no_finite_end": "Send a larger delta or error rate, at no cost. A finite bound may exist there.",
     "long_list": (
@@ -105,6 +107,8 @@ def _limit(curves: TradeOffPair, evidence: Evidence, *, is_default_met: bool, up
         return WidthLimit.NO_BOUNDS if evidence is Evidence.ASYMPTOTIC else WidthLimit.SAMPLING_ERROR
     if is_default_met:
         return WidthLimit.TOLERANCE_TOO_FINE
+    if is_late():
+        return WidthLimit.TIME_SPENT
     if curves.bracket is not None:
         return WidthLimit.TWO_THEOREMS
     if curves.second is not None and curves.second.declined is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 import numpy as np
@@ -82,4 +83,23 @@ def test_answers_cut_by_time_are_incomplete(monkeypatch: pytest.MonkeyPatch) -> 
     assert not late.is_complete
     assert on_time.is_complete
     cut = json.loads(late.body)["answers"]
-    assert {answer["limit"]["code"] for answer in cut if "limit" in answer} <= {"work_spent", "tolerance_too_fine"}
+    assert {answer["limit"]["code"] for answer in cut} == {"time_spent"}
+
+
+def test_wide_bracket_that_time_cut_does_not_say_that_no_request_narrows_it() -> None:
+    """Time is the reason also for answers between two theorems, because a later request may be narrower."""
+    sent = {
+        "mechanism": {
+            "type": "composed",
+            "mechanisms": [{"type": "zcdp", "rho": 0.3}, {"type": "laplace", "noise_multiplier": 1.5}],
+        },
+        "questions": [{"type": "epsilon", "delta": 1e-5}],
+    }
+    computation = resource("bounds")
+    request = parse_request(computation.request_type, json.dumps(sent).encode(), validate_with_imports)
+    codes = []
+    for seconds in (0.0, math.inf):
+        with ends_after(seconds):
+            (answer,) = json.loads(computation.body(request, DIGEST, ENGINE))["answers"]
+        codes.append(answer["limit"]["code"])
+    assert codes == ["time_spent", "two_theorems"]

@@ -71,7 +71,9 @@ KEPT_CELLS = 1 << 22
 ALL_KEPT_CELLS = 3 << 22
 """Largest number of such cells of all curves of the process together, 16 bytes each."""
 _CLOCK = count()
+"""Numbers that tell which run was used last."""
 _LIVE: WeakSet[LatticeRuns] = WeakSet()
+"""Runs of the process that are still referenced. They share the limit of memory."""
 
 
 @dataclass(frozen=True, slots=True)
