@@ -108,6 +108,13 @@ class InMemoryResultCache:
             self._remove(holding, (computation, digest))
             self._push_weight(holding)
 
+    def clear(self) -> None:
+        """Remove the results of all requesters (groups or addresses)."""
+        self._entries_by_requester.clear()
+        self._owners.clear()
+        self._weight_heap.clear()
+        self._bytes = 0
+
     async def flush(self) -> None:
         """Return immediately, because `put` stores bodies synchronously."""
 
