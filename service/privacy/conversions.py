@@ -39,7 +39,7 @@ MOST_ROUNDS: Final = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Training:
-    """Run of noisy SGD without its noise.
+    """Parameters of a run of noisy SGD, except its noise.
 
     Attributes
     ----------
@@ -127,7 +127,7 @@ def gaussian_step_mu(dimension: int, susceptibility: float, effective: Fraction)
     susceptibility : float
         K of the record, the squared length of its whitened, centred gradient, >= 0.
     effective : Fraction
-        The effective batch size N, at least 1.
+        The effective batch size N = n + tau^2 n^2/C^2 of n records, noise tau on the mean and clipping norm C; N >= 1.
 
     Returns
     -------
