@@ -54,7 +54,7 @@ class ChiSquareContourValues:
     saddle : Saddle
         Saddle point of each x, with the exponent.
     tail : array
-        Lower tail where 1 - 1/w >= 0 for the saddle point w, upper tail elsewhere.
+        Lower tail where 1 - 1/w >= 0 for the saddle point w (1 - 2 s at the tilt s), upper tail elsewhere.
     density : array
         Density f times 2/w, where w is the saddle point.
     tail_error, density_error : array
