@@ -32,7 +32,8 @@ LINES: Final = 15
 def rounded(value: float, digits: int, rounding: str) -> str:
     """Return a number with at most `digits` significant digits, rounded in the direction `rounding`.
 
-    The directions are those of the module `decimal`. Infinite values are `Infinity` and `-inf`.
+    The directions are those of the module `decimal`. Infinity is `Infinity`, as in JSON responses, minus infinity is
+    `-inf`, and NaN is `nan`.
     """
     if not math.isfinite(value):
         return "Infinity" if value > 0 else str(value)

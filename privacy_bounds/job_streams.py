@@ -42,8 +42,8 @@ class Absence:
     def pause_after(self, error: PrivacyBoundsError) -> float:
         """Return the seconds to wait before the next attempt after the error `error`.
 
-        The error is raised if it is permanent, or if the service has been absent for the limit of seconds. Errors for
-        which the service does not answer, or answers with 429, 502, 503 or 504, are not permanent.
+        The error is raised if it is permanent, or if the service has been absent for the limit of seconds. An error is
+        not permanent if the service did not answer, or answered with the status 429, 502, 503 or 504.
         """
         status = error.problem.status if isinstance(error, Refused) else getattr(error, "status", None)
         lasting = isinstance(error, InvalidAnswer) or not (isinstance(error, Unreachable) or status in AWAY)

@@ -26,8 +26,8 @@ OLDEST_EVERY: Final = 4
 class Quota:
     """Limits of all jobs together: number of active jobs, and bytes of requests and results.
 
-    A requester (group or address) may hold at most as much as then remains free. A single requester may use half of the
-    quota, two requesters a third each, and a new requester always finds room.
+    A requester (group or address) is refused if it would hold more than the part of the quota that nobody holds. A
+    single requester may thus use half of the quota, two requesters a third each, and a new requester always finds room.
     """
 
     jobs: int
@@ -39,8 +39,8 @@ class ClaimedChunk:
     """Chunk (range of points of a job) that a worker has claimed.
 
     `job` is the job at the time of the claim, with its generation. `tries` counts the failed attempts before this
-    claim: deaths of the worker or its process, and 1 for half of a chunk that exceeded a limit. It distinguishes the
-    claims of one chunk.
+    claim: deaths of the worker or its process, and 1 for half of a chunk that exceeded a limit. The number
+    distinguishes the claims of one chunk.
     """
 
     job: StoredJob
@@ -103,9 +103,10 @@ class JobRepository(Protocol):
         """Store a new job, whose first chunks may have `size` points, and return the job.
 
         `request` is the JSON of the request, `key` the idempotency key or None, and `fingerprint` identifies the body.
-        Return the existing job if the requester has sent both before. If bytes are short, first remove the jobs that
-        ended longest ago, from the requester that stores the most and at least as much as this one. Raise
-        IdempotencyKeyReused, and QueueFull if the requester holds as much as is free.
+        Return the existing job if the requester has sent this key with this body before. If the stored bytes exceed the
+        quota, first remove jobs that ended longest ago, from the requester that stores the most and at least as much as
+        this one. Raise IdempotencyKeyReused for a key of another body, and QueueFull if the requester would hold more
+        than remains free.
         """
         ...
 

@@ -39,7 +39,7 @@ MOST_ROUNDS: Final = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Training:
-    """Run of noisy SGD without its noise.
+    """Parameters of a run of noisy SGD, except its noise.
 
     Attributes
     ----------
@@ -75,7 +75,7 @@ class Training:
 
 @dataclass(frozen=True, slots=True)
 class RequiredNoise:
-    """Noise on the mean gradient for a target.
+    """Noise on the mean gradient that gives a run a target mu, as standard deviations in the unit of gradients.
 
     Attributes
     ----------
@@ -86,7 +86,7 @@ class RequiredNoise:
     differential : Enclosure or None
         Noise for Gaussian differential privacy (GDP) of mu; None without clipping.
     free_mu : Enclosure
-        mu without any noise.
+        GMIP parameter of the run without any noise.
     """
 
     step_mu: Enclosure
@@ -127,7 +127,7 @@ def gaussian_step_mu(dimension: int, susceptibility: float, effective: Fraction)
     susceptibility : float
         K of the record, the squared length of its whitened, centred gradient, >= 0.
     effective : Fraction
-        The effective batch size N, at least 1.
+        The effective batch size N = n + tau^2 n^2/C^2 of n records, noise tau on the mean and clipping norm C; N >= 1.
 
     Returns
     -------
@@ -167,7 +167,8 @@ def limit_mu(step_mu: float, sample_rate: Fraction, steps: Fraction) -> float:
 def step_mu_of_limit(mu: float, sample_rate: Fraction, steps: Fraction) -> float:
     """Return the mu of one step for which many steps on random batches have the total `mu` > 0.
 
-    The run has `steps` steps with the sampling rate `sample_rate`. The function inverts Equation 10.
+    The run has `steps` steps with the sampling rate `sample_rate`. The function inverts Equation 10 of Leemann et al.
+    2023 (`limit_mu`).
     """
     context = _context(min(mu, mu / float(sample_rate) / math.sqrt(steps)))
     return float(_step_of_limit(context, context.mpf(mu), _real(context, sample_rate), _real(context, steps)))
@@ -253,7 +254,7 @@ def noise_for(mu: float, training: Training) -> RequiredNoise:
     Returns
     -------
     RequiredNoise
-        Standard deviations in the unit of the clipping norm C.
+        Standard deviations of the noise, in the unit of gradients and of the clipping norm C.
     """
     context = _context(mu)
     step = _step_of(context, context.mpf(mu), training)
@@ -271,9 +272,9 @@ def noise_for(mu: float, training: Training) -> RequiredNoise:
 
 
 def _context(smallest: float) -> Real:
-    """Return arithmetic with DIGITS digits more than a difference of numbers may cancel.
+    """Return arithmetic in which results keep DIGITS digits, although differences of numbers near 1 cancel.
 
-    `smallest` is a lower bound of the mu of one step.
+    `smallest` is a lower bound of the mu of one step, and 0 if nothing cancels.
     """
     import mpmath
 

@@ -428,10 +428,11 @@ class SqliteStore:
 
 
 def _follow_clock(database: sqlite3.Connection, now: float) -> None:
-    """Move claims and announcements back by the time by which the clock was set back.
+    """Move claims and announcements of workers back by the step by which the clock was set back, if it was.
 
-    A claim is the right of a worker to compute a chunk until a time. Otherwise the chunk of a dead worker would wait
-    for that time in addition. Claims that were made after the step stay: they end less than half a step from now.
+    A claim is the right of a worker to compute a chunk until a stored time. Unmoved, the claim of a dead worker would
+    last longer by the step. Claims that were made after the step are not moved: they end less than half a step from
+    `now` (seconds since 1970).
     """
     [latest] = database.execute("SELECT coalesce(max(seen), 0) FROM workers").fetchone()
     step = latest - now

@@ -404,7 +404,7 @@ class Attained:
         The sentence that names this theorem and the theorem of the pair of the step, which bounds the composition from
         above.
     alone : AbstractStep or None
-        The attained step for a single step, if even the pair of a single step is not attained.
+        Step that a run of one single step attains instead of `step`; None if the step alone attains its own pair.
     includes_choices : bool
         Whether `alone` is at least as strong as every run of `choices` for a single step.
     either_way : bool

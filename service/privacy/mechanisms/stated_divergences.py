@@ -94,7 +94,7 @@ class StatedDivergences(AbstractStep):
 
     @abstractmethod
     def widened(self, bound: float) -> StatedDivergences:
-        """Return a class that contains this class, with bounds (rho, or all orders, nats) of at least `bound`."""
+        """Return a class that contains this class, whose rho or bounds of all orders (nats) are at least `bound`."""
 
     @abstractmethod
     @override

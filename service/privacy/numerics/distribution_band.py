@@ -63,7 +63,7 @@ class DistributionBand:
         Each of two inequalities fails with probability at most failure/2:
 
         - The mass above the k-th largest of n samples is Beta(k, n - k + 1) for a law without atoms. With atoms the
-          mass lies on the safe side. Both quantiles at every rank give bounds that are narrow in the tails.
+          bounds are conservative. Both quantiles at every rank give bounds that are narrow in the tails.
         - |empirical - true| <= sqrt(ln(2/failure)/(2 n)) everywhere (Massart 1990). This bound is narrow in the middle.
 
         Compared with a single interval of the same failure probability, the band is wider by a factor of at most about

@@ -281,7 +281,7 @@ class AbstractTradeOff(ABC):
     def is_settled(self, epsilon: float) -> bool:
         """Return whether a further evaluation of the profile at `epsilon` (nats) would give no narrower bounds.
 
-        This holds if the profile was evaluated there before and no second engine serves the curve.
+        This holds if the profile was evaluated there before and no other engine can narrow its bounds.
         """
         del epsilon
         return False

@@ -102,7 +102,7 @@ class AtomicLaw:
 
     @cached_property
     def log_above(self) -> tuple[FloatArray, FloatArray, float]:
-        """Return ln of the H0- and H1-mass at or above each loss, shape (n,), and the largest error of both."""
+        """ln of the H0- and of the H1-mass at or above each loss, shape (n,), and a bound of the absolute errors."""
         absent, first = log_running_sums(self.log_absent)
         present, second = log_running_sums(self.log_present)
         return absent, present, self.mass_error + max(first, second) + 2 * FUNCTION_ERROR

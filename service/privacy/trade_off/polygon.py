@@ -112,8 +112,8 @@ class PolygonTradeOff(AbstractTradeOff):
     Notes
     -----
     delta(eps) = max_i power_i - e^eps rate_i and epsilon(delta) = max_i ln((power_i - delta)/rate_i). Points lie on
-    edges. The relative errors are a few u = 2^-53 over the remaining part of a power (power_i - delta, or delta over
-    the power), and 1e-7 of an edge for points.
+    edges. The error of delta is about a few u = 2^-53 times power_i, and that of epsilon a few u times power_i/(power_i
+    - delta). A point has an error of 1e-7 of the length of its edge.
     """
 
     evidence = Evidence.CERTIFIED

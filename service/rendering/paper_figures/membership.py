@@ -92,9 +92,10 @@ def _capacity() -> FigurePart:
 
 
 def _read_capacity(answer: Answer) -> list[FigurePoint]:
-    """Read deletion capacities from an answer, and the values by the formula as printed in the paper.
+    """Read deletion capacities from an answer, and compute the values of the formula as printed in the paper.
 
-    The printed formula is ln B/ln L, with the upper bound of the negative accuracy as L.
+    The printed formula is ln B/ln L, with the confidence B of the questions and the largest negative predictive value L
+    at the same prior. The points are those of the answer, then those of the formula, by the size of the data set.
     """
     numbers = [each["value"] for each in answer["answers"]]
     served, largest = numbers[: len(SIZES)], numbers[len(SIZES) :]

@@ -27,9 +27,10 @@ HazardImpacts: TypeAlias = list[ResponseFields]
 
 
 def as_shuffled(run: AssessedRun) -> HazardImpacts:
-    """Return epsilon of the run with shuffled epochs, as two bounds from different theorems.
+    """Return the epsilon (nats) of the run with shuffled epochs instead of Poisson samples, as a list of one entry.
 
-    The result is empty if the number of records is unknown, and for other mechanisms than a DP-SGD run of one phase.
+    Its lower and upper bound come from different theorems. The list is empty if the number of records is unknown, and
+    for other mechanisms than a DP-SGD run of one phase.
     """
     mechanism, context = run.mechanism, run.context
     size = max(run.sizes, default=None)

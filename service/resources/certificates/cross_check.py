@@ -77,8 +77,9 @@ def _by_the_checker(
 ) -> tuple[str, str]:
     """Return the outcome of the checker for one number of a run with these steps, and the reason.
 
-    `number` has the bounds of the answer to `question`. `reads` names the quantity of a curve. The safe bound must
-    hold, and no number beyond the other bound may hold.
+    `number` has the bounds of the answer to `question`. `reads` names the quantity of a curve. The outcome is
+    "disagreed" if the checker refutes the safe bound, or proves a stronger claim than the other bound allows: the next
+    double below a lower bound, or above the upper bound of a type II error.
     """
     lower, upper = float(number["lower"]), float(number["upper"])
     safe, better = (

@@ -93,7 +93,7 @@ class FewTestsStep(ResolvedStep):
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnclosedPathStep(PathStep):
-    """Choice that is enclosed by the path lemma and by few attacks.
+    """Choice that is no easier to attack than Laplace noise (path lemma), and no harder than by a few known attacks.
 
     Attributes
     ----------

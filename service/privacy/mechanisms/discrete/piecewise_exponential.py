@@ -23,7 +23,7 @@ class PiecewiseExponential:
     breaks : tuple of float
         Ascending ends of the inner intervals.
     pieces : tuple of dict
-        Terms on each of the len(breaks) + 1 intervals.
+        Terms on each of the len(breaks) + 1 intervals: the coefficient c by the rate r.
     """
 
     breaks: tuple[float, ...]

@@ -54,7 +54,7 @@ class ChiSquareContourValues:
     saddle : Saddle
         Saddle point of each x, with the exponent.
     tail : array
-        Lower tail where 1 - 1/w >= 0 for the saddle point w, upper tail elsewhere.
+        Lower tail where 1 - 1/w >= 0 for the saddle point w (1 - 2 s at the tilt s), upper tail elsewhere.
     density : array
         Density f times 2/w, where w is the saddle point.
     tail_error, density_error : array
@@ -101,8 +101,9 @@ def contour_values(degrees: float, noncentrality: float, x: FloatArray) -> ChiSq
     Returns
     -------
     ChiSquareContourValues
-        Tail and density with error bounds. They are accurate for d >= 50 or nc/(2 w) >= 60, where w is the saddle
-        point. Elsewhere the error bounds are valid, but wide. The density needs d >= 5.
+        Tail and density with error bounds, divided by e^{exponent}. The bounds are narrow for d >= 50 or nc/(2 w) >=
+        60, where w = 1 - 2 s is the saddle point at the tilt s. Elsewhere they are valid, but may be wide. Use the
+        density for d >= 5 only: for smaller d its error bound may be infinite.
     """
     at = saddle(degrees, noncentrality, x)
     layout = _lay_out(degrees, at)

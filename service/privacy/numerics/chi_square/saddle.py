@@ -32,8 +32,9 @@ _ATANH_TERMS = 28
 class Saddle:
     """Saddle points w of the inversion integrand of a noncentral chi-square law at several x, arrays of shape (n,).
 
-    `place` is w, `pole` is 1 - 1/w, `curve` is c/(2 w) for the noncentrality c, and `exponent` the exponent of the
-    integrand at w.
+    w = 1 - 2 s for the tilt s. `place` is w, `pole` is 1 - 1/w, `curve` is c/(2 w) for the noncentrality c, and
+    `exponent` the exponent of the integrand at w, with an absolute error of at most `exponent_error`. `slack` bounds
+    |x w - d - c/w|/2 for d degrees, which is 0 at an exact saddle point.
     """
 
     place: FloatArray

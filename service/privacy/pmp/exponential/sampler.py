@@ -181,7 +181,7 @@ def _sampled_chances(
     """Draw subsets, and return the probability that each point is in each accepted subset, shape (accepted, points).
 
     The probability is that given the subset up to one exchanged point and the drawn object with the index `chosen`.
-    Subsets are drawn by `weights` and accepted at random, out of `samples`.
+    Subsets are drawn by `weights` and accepted at random, until `samples` are accepted or the proposals are used up.
     """
     logits, size = population.logits, population.half
     scores = logits[chosen] - weights @ logits

@@ -129,7 +129,7 @@ def enumerable_subsets(count: int, size: int) -> int:
 class _Line:
     """Projections (`values`) of the points on a line, in standard deviations of the noise.
 
-    `size` is the number of points in the data, and `error` the error bound of their sums.
+    `size` is the number n of points in the data, and `error` bounds the absolute error of any sum of n of the `values`.
     """
 
     values: FloatArray

@@ -170,7 +170,7 @@ class ReversedLogRatio(AbstractLogRatio):
 
 
 def _log_cosh(y: FloatArray) -> Ends:
-    """Return ln cosh y for y >= 0, and a bound of its absolute error, relative to min(y^2, y)."""
+    """Return ln cosh y for y >= 0, and a bound of its absolute error: a few 2^-53 times min(y^2, y)."""
     grown = np.expm1(np.minimum(y, 1.0))
     small = np.log1p(grown * grown / (2 * (1 + grown)))
     large = y + (np.log1p(np.exp(-2 * y)) - math.log(2))

@@ -85,7 +85,7 @@ class PointwiseMax(AbstractTradeOff):
     @property
     @override
     def global_gdp_mu_limit(self) -> float:
-        """The smaller limit of mu of both curves, because max(f, g) lies above both curves."""
+        """Upper bound of the smallest mu for mu-GDP: the smaller bound of f and g, as max(f, g) lies above both."""
         known = ((curve, curve.global_gdp_mu) for curve in (self.first, self.second))
         return min(curve.global_gdp_mu_limit if mu is None else mu.upper for curve, mu in known)
 

@@ -240,8 +240,9 @@ class SumOfGuarantees(DelegatingCurve):
 def _met(
     bounds: EnclosureArray, where: BoolArray, lower: FloatArray | None = None, upper: FloatArray | None = None
 ) -> EnclosureArray:
-    """Return `bounds`, narrowed where `where` is true by further bounds `lower` and `upper` of the logarithms.
+    """Return `bounds`, narrowed at the k entries where `where` is true by further bounds of the same numbers.
 
+    `lower` and `upper` bound ln of these numbers, shape (k,). None stands for no further bound on that side.
     Raises NumericalFailure where the bounds do not meet.
     """
     least, most = (end.copy() for end in log_ends(bounds))

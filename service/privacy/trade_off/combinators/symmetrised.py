@@ -37,11 +37,11 @@ class _Tangents:
     Attributes
     ----------
     candidates : tuple of (array, array)
-        Slopes c, and upper bounds of ln M(c).
+        Log slopes c, and upper bounds of ln M(c), with one entry for each rate.
     flipped : tuple of (array, array)
-        Slopes c, and upper bounds of M(-c).
+        Log slopes c, and upper bounds of M(-c), with one entry for each rate.
     first_active, second_active : array of bool
-        Whether this curve is proved to have the larger profile at its own slope.
+        Whether the first (second) curve is proved to have the larger profile at its own log slope at each rate.
     log_at_zero, at_zero
         Logarithm of a lower bound of delta(0), and the bound itself.
     """

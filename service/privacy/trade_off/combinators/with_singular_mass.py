@@ -41,7 +41,7 @@ class SingularMass:
     ----------
     mass, rest : Enclosure
         Delta and 1 - Delta, each within a few units in the last place, however small.
-    exponent : float
+    exponent : Enclosure
         -ln(1 - Delta), nats.
     """
 

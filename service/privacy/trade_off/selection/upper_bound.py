@@ -72,7 +72,7 @@ class SelectionBound:
 
     Notes
     -----
-    The bound exceeds E_Q h(l) by less than 1e-3 of delta for Gaussian runs (tested).
+    For Gaussian runs the bound exceeds that of the theorem in the module docstring by less than 1e-3 of delta (tested).
     """
 
     def __init__(self, trial: TrialCurve, counts: TrialCounts) -> None:

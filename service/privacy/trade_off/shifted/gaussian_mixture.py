@@ -536,9 +536,11 @@ def log_sums(logs: FloatArray) -> Ends:
 
 
 def _tails(components: NormalComponents, epsilon: FloatArray, factor: FloatArray | None) -> FloatArray | None:
-    """Return bounds of ln of w e^`factor` times the Gaussian profile at `epsilon`, for components not at 0.
+    """Return bounds of ln of w e^factor delta(epsilon), the terms of a profile, for the components not at 0.
 
-    w are the weights of the components. The result is None if all components are at 0.
+    w is the weight of a component at the distance d, and delta the profile of N(0, 1) against N(d, 1). `epsilon` and
+    `factor` have bounds of shape (2, m, T) for m components; without `factor`, e^factor is 1. The result has shape
+    (2, m', T) for the m' components not at 0, and is None if all are at 0.
     """
     count_work(2 * A_COMPONENT * epsilon.size * len(components.weights))
     apart = components.distances[1] > 0
@@ -558,9 +560,10 @@ def _tails(components: NormalComponents, epsilon: FloatArray, factor: FloatArray
 
 
 def _limit(still: NormalComponents, mixed: NormalComponents) -> Enclosure | None:
-    """Return the limit (nats) of the log-likelihood ratio: ln of the weight of `mixed` at 0 if `still` is N(0, 1).
+    """Return the infimum (nats) of the log-likelihood ratio of `mixed` over `still` = N(0, 1).
 
-    The result is None if `still` has other components or `mixed` has none at 0.
+    It is ln of the weight of `mixed` at 0. The result is None if `still` has components that are not at 0, or if
+    `mixed` has none at 0.
     """
     weight = mixed.weight_at_zero
     if not still.is_at_zero or weight is None:

@@ -39,7 +39,7 @@ SMALLEST_DROPPED, LARGEST_DROPPED = -200.0, -150.0
 
 
 def listed_mean(form: MeanForm) -> AtomicLaw:
-    """Return the law of the loss of a mean form.
+    """Return the law of the loss of a mean form, by listing all outcomes.
 
     Parameters
     ----------
@@ -71,7 +71,10 @@ def listed_mean(form: MeanForm) -> AtomicLaw:
 
 
 def rare_reports(form: MeanForm) -> int | None:
-    """Return the largest number m of rare reports of the outcomes that are listed, or None if too many are needed."""
+    """Return the number m such that outcomes with at most m reports outside the most likely category are listed.
+
+    The mass of all other outcomes is negligible. The result is None if this needs too many outcomes.
+    """
     log_rare = math.log(form.reports * float(1 - max(form.weights)))
     best = None
     for m in range(1, MOST_RARE):
@@ -145,7 +148,10 @@ def listed_rare(form: MeanForm, m: int) -> AtomicLaw:
 def _mean_ratios(
     form: MeanForm, ratios: Sequence[Fraction], common: int, rare: Sequence[int], counts: FloatArray
 ) -> FloatArray:
-    """Return the means over all reports of `ratios` of their categories, for `counts` of the `rare` categories."""
+    """Return, for each outcome, the mean over all reports of the entry of `ratios` that belongs to their category.
+
+    `counts`, shape (outcomes, rare categories), are the reports in the `rare` categories. The others are in `common`.
+    """
     rest = (form.reports - counts.sum(axis=1)) / form.reports * float(ratios[common])
     # Products are rounded before the sum, so that opposite ones cancel exactly.
     return rest + (counts * np.array([float(ratios[index] / form.reports) for index in rare])).sum(axis=1)

@@ -101,7 +101,7 @@ class MeanContour:
         self._ratios = [(float(one), float(other)) for one, other in zip(form.present, form.absent, strict=True)]
 
     def rough_log_delta(self, epsilon: float) -> float:
-        """Return about ln delta at `epsilon` >= 0, by a saddle point of e^M/s^2; steers only."""
+        """Return about ln delta at `epsilon` >= 0, by a saddle point of e^M/s^2. No bound depends on it."""
         grown = math.exp(epsilon)
         terms = [one - grown * other for one, other in self._ratios]
         return rough_mean(self.form.reports, self._weights, terms)

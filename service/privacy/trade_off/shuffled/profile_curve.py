@@ -293,7 +293,7 @@ class ProfileCurve(AbstractTradeOff):
         return low, high
 
     def _middle(self, epsilon: float) -> float:
-        """Return about ln delta at any threshold `epsilon`, nats; steers only."""
+        """Return about ln delta at any threshold `epsilon`, nats. No bound depends on it."""
         if epsilon >= 0:
             return min(self.rough_log_delta(epsilon), 0.0)
         other = self._swapped.rough_log_delta(-epsilon)
