@@ -63,8 +63,9 @@ class GroupGrid:
 def grid_for(groups: Groups, tolerance: float = 0.0) -> GroupGrid | None:
     """Return the grid of losses (nats) for a recursion over groups (epsilon, count) of exponential steps.
 
-    The result is None if the recursion would have too many tables, too few cells for its work limit, or would round an
-    epsilon by more than WORST_ROUNDING, relatively. `tolerance` is the relative width of delta to reach.
+    The result is None if the recursion would have too many tables, if its work limit allows too few cells, or if every
+    grid rounds some epsilon by more than WORST_ROUNDING, relatively. `tolerance` is the relative width of delta to
+    reach.
     """
     tables = math.prod(count + 1 for _, count in groups)
     largest = max(epsilon for epsilon, _ in groups)
@@ -109,7 +110,8 @@ def curve_of(groups: Groups, tolerance: float) -> SymmetricPolygon:
 
     An adversary chooses the position of each step's loss interval. The nodes are those of the recursions `fixed_order`
     (lower bounds) and `any_order` (upper bounds). Near the largest loss, delta has a closed form with further nodes.
-    The work counts even if the curve is cached. `tolerance` is the relative width of delta that the grid aims at.
+    The work counts against the limit of the request even if the curve is cached. `tolerance` is the relative width of
+    delta that the grid aims at.
     """
     found, work = _curve_of(groups, tolerance)
     count_work(work)

@@ -28,7 +28,7 @@ SLACK: Final = 16 * FUNCTION_ERROR + 64 * UNIT_ROUNDOFF
 class Minimum(NamedTuple):
     """Minimum over c of V(c) + t e^c, for a number t and a function V that is convex in e^c.
 
-    `lower` and `upper` bound ln of its modulus, and `left` <= c <= `right` the threshold of the minimum.
+    `lower` and `upper` bound ln of the modulus of the minimum, which is at a threshold c with `left` <= c <= `right`.
     """
 
     lower: float
@@ -128,11 +128,10 @@ class ConvexNodes:
     def minimum(self, log_rate: float) -> tuple[Minimum | None, int]:
         """Return `(bounds, side)` of |min V +- e^log_rate e^c| over all c, with the sign opposite to that of V's slope.
 
-        `bounds` is None if the minimum is not proved to be at an inner node. `side` is then the side of the minimum (-1
-        or 1), or 0 if the side is unknown; else it is 0. Left of a node where the line to its left decreases, and right
+        V is a function of thresholds c, convex in e^c, whose bounds at the nodes are known. `bounds` is None if the
+        minimum is not proved to be at an inner node. Then `side` says where the minimum may be: -1 left of the nodes, 1
+        right of them, 0 unknown. Otherwise `side` is 0. Left of a node where the line to its left decreases, and right
         of a node where the line to its right increases, there is no smaller value.
-
-        V is a function of thresholds c, convex in e^c, whose bounds at the nodes are known.
         """
         sign = -1.0 if self.rises else 1.0
         falls = int(np.searchsorted(self._falling, -sign * log_rate, side="right")) - 1

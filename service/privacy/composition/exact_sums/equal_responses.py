@@ -82,9 +82,9 @@ class EqualResponses(AbstractExactSum):
     def _points_of_half(self, rates: FloatArray, *, low: bool) -> FloatArray:
         """Return bounds of ln power, ln type II error and the log slope, shape (6, n).
 
-        The six rows are lower and upper bounds. The false positive rates are `rates` in (0, 1/2] with `low`, and 1 -
-        `rates` otherwise. For rates above 1/2 the laws are swapped: tails of the binomial number K under H1 are then
-        rates, and tails under H0 are type II errors.
+        The rows are the lower and the upper bound of ln power, then those of the other two. The false positive rates
+        are `rates` in (0, 1/2] with `low`, and 1 - `rates` otherwise. For rates above 1/2 the laws are swapped: tails
+        of the binomial number K under H1 are then rates, and tails under H0 are type II errors.
         """
         count_work(A_LIST)
         null, other = self._laws if low else self._laws[::-1]

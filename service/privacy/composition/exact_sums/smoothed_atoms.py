@@ -54,14 +54,14 @@ BEYOND: Final = 1.05
 
 @final
 class SmoothedAtoms(AbstractTradeOff):
-    """Trade-off curve of a run, from its curve beside a little Gaussian noise, and from that beside twice the shift.
+    """Trade-off curve of a run, from its curves in composition with Gaussian steps of a small shift w and of 2 w.
 
     Parameters
     ----------
     shift : float
-        Shift w of the Gaussian step, > 0.
+        Shift w of the first Gaussian step, > 0.
     once, twice : AbstractTradeOff
-        Curves of the run beside Gaussian steps of the shifts w and 2 w.
+        Curves of the run composed with a Gaussian step of the shift w, and of 2 w.
     ratios : tuple of Enclosure
         Smallest and largest log-likelihood ratio of the run alone.
     """

@@ -179,7 +179,7 @@ class TwoLists:
 
         The loss of a run is the sum of a loss from each of two lists. The thresholds of the second list are c less each
         loss of the first list, shape (rows, losses of the first list). The indices are those of its first losses above,
-        in the same shape; `side` decides about equal losses.
+        in the same shape; `side` "left" includes a loss equal to the threshold, and "right" does not.
         """
         size = max(1, CHUNK // len(self.first.loss))
         for start in range(0, len(thresholds), size):

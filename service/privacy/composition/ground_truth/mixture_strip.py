@@ -149,8 +149,8 @@ def _extremes(sums: list[list[arb]], d: list[arb], half: arb) -> tuple[arb, arb]
     """Return the largest V and the smallest 4 m/C over all x, as bounds in balls.
 
     Given x, the shift d has the mean m and the variance V, and C = E (d + d')(d - d')^2 for an independent copy d'.
-    `sums` has sum w_i e^{v_i} d_i^k at the ends (even indices) and middles (odd) of cells of half-width `half`, for k =
-    0..3.
+    `sums` has sum w_i e^{v_i} d_i^k, v_i = d_i x - d_i^2/2, at the ends (even indices) and middles (odd) of cells of
+    half-width `half`, for k = 0..3.
     """
     zeroth, first, *_ = sums
     smallest, largest = d[0], d[-1]

@@ -188,11 +188,11 @@ def _harmonic(a: FloatArray, b: FloatArray) -> FloatArray:
 
 
 def _lowered(nodes: LatticeNodes, gaps: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the values of the law `lower` at the nodes: G up to x = 1 and D from there on, each lowered.
+    """Return the values of the law `lower`: G at the nodes x <= 1, and D at the nodes x >= 1, each lowered.
 
     D(x) = E(X - x)_+ and G(x) = E(x - X)_+ for the likelihood ratio X. `gaps` has a number for each cell between nodes,
     and each value is lowered by the larger gap of its two cells. Values that would be negative, and sometimes the value
-    before them, become 0. The result has the shape of the `nodes`.
+    before them, become 0. Both arrays include the node `nodes.zero` next to x = 1.
     """
     padded = np.concatenate([[0.0], gaps, [0.0]])
     lowering = np.maximum(padded[:-1], padded[1:]) * (1 + 1e-9)

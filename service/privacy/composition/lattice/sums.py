@@ -88,10 +88,10 @@ class _Side:
         return EXPONENT_ROUNDING * (1 + abs(self.lattice.value) + np.abs(self.lattice.theta * self.c))
 
     def _scaled(self, sums: list[tuple[FloatArray, float]], slope: float, sign: float = 1.0) -> FloatArray:
-        """Return a bound of ln(e^{K - slope c} sum) at each threshold c, moved to the safe side by errors and rounding.
+        """Return the lower or upper bound of ln(e^{K - slope c} sum) at each threshold c, with all errors and rounding.
 
-        K is the log-moment function of the run at the tilt. `sums` has one or two pairs (values, decay rate), and the
-        sum is the first plus `sign` times the second.
+        The object's own sign decides which bound. K is the log-moment function of the run at the tilt. `sums` has one
+        or two pairs (values, decay rate), and the sum is the first plus the argument `sign` times the second.
         """
         values = sums[0][0] if len(sums) == 1 else sums[0][0] + sign * sums[1][0]
         # The rounding of a difference is relative to its two terms.

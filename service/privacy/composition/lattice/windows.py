@@ -188,7 +188,7 @@ def tilted_cumulants(
 ) -> tuple[float, float, float]:
     """Return K(tilt) = ln E0 e^{tilt S} of the run's loss S, with K' and K'', one number each.
 
-    `laws` are on the lattice of spacing `step`, and `off_nodes` has steps beside the lattice, or None.
+    `laws` are on the lattice of spacing `step`, and `off_nodes` has the steps with losses between the nodes, or None.
     """
     rows = [law.log_moment(tilt, step) for law in laws]
     if off_nodes is not None:
@@ -460,7 +460,7 @@ _A_LINE, _A_CELL = 200.0, 0.04
 def _composed(
     laws: tuple[CountedLaw, ...], theta: float, step: float, chosen: Window
 ) -> tuple[FloatArray, float, float]:
-    """Return the tilted masses of the composition over the window, and bounds of their errors.
+    """Return the tilted masses of the composition over the window, and bounds of their absolute errors.
 
     `laws` are the laws of the steps with their counts. Masses are multiplied by e^{theta loss}, `step` is the distance
     of losses, and `chosen` the window. The first bound is that of the error of each mass, and the second that of the

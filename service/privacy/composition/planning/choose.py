@@ -93,14 +93,14 @@ def plan(
 
     - `closed_form`: one step of any kind; any number of Gaussian and gdp steps; runs of `pure_dp` and `approximate_dp`
       steps of few kinds; equal Laplace steps that are few enough for exact sums; one step, or such Laplace steps,
-      beside few steps of two losses (pure and approximate DP),
+      composed with few steps of two losses (pure and approximate DP),
     - `contour`: any mix of Gaussian, gdp and Laplace steps, sampled or not, and of steps of two losses; steps of two
       losses alone where they are too many for sums. It does not serve a mix without a Gaussian step whose Laplace steps
       are so few that atoms dominate,
     - `discretised`: any steps.
 
-    One step beside steps of two losses is evaluated on contours first. A mixture has the mixed curves of its
-    components, each by the same method.
+    One step composed with steps of two losses is evaluated on contours first. The curves of a mixture are those of its
+    components, mixed, each by the same method.
     """
     if method not in METHODS:
         raise UnsupportedCombination("method", f"method {method!r}", "no engine has that name.", METHODS)
@@ -199,7 +199,8 @@ def _composition(steps: Steps, kind: str, method: str, options: EngineOptions) -
 def _planned_later(steps: Steps, kind: str, method: str, options: EngineOptions) -> Plan:
     """Plan a run whose laws cost too much for a plan: the engine is chosen when curves are first needed.
 
-    Plans are made in the thread that serves all clients, and curves in a worker.
+    Plans are made in the thread that serves all clients, and curves in a worker. `kind` is the type of the mechanism,
+    and `method` the engine of the request.
     """
     engine = closed_forms.CLOSED_FORM if is_single(steps) else "discretised"
     known = closed_forms.one_step(steps[0][0]) if is_single(steps) else engines.lattices(steps, options)

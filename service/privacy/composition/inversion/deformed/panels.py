@@ -153,7 +153,7 @@ class ContourLayout:
         center : float
             Threshold for which the contour is laid out, in nats.
         log_goal : float
-            ln of the error aimed at, relative to e^value; it steers.
+            ln of the error aimed at, relative to e^value. Only the layout depends on it.
         value : float
             Approximate ln F(theta), with the integrand F of `ContourLayout`.
         reflected : bool
