@@ -73,8 +73,8 @@ def summed_losses(kinds: Sequence[tuple[float, int]]) -> MergedSums:
 def _joined(loss: FloatArray, weight: FloatArray, nearly: float) -> MergedSums:
     """Merge losses that are at most `nearly` above their predecessor into the middle of their group.
 
-    Their weights are added. Long groups are not merged. Losses that are symmetric about 0 stay exactly symmetric, so
-    that both tails belong to one test.
+    `loss` is increasing, and the weights of a group (`weight`) are added. Nothing is merged if a group is longer than
+    twice `nearly`. Losses that are symmetric about 0 stay exactly symmetric, so that both tails belong to one test.
     """
     starts = np.flatnonzero(np.diff(loss, prepend=-np.inf) > nearly)
     ends = np.append(starts[1:], len(loss)) - 1

@@ -172,7 +172,7 @@ def _polygon(nodes: LatticeNodes, left: FloatArray, right: FloatArray, total: fl
 
 
 def _monotone(slopes: FloatArray, weights: FloatArray) -> FloatArray:
-    """Return the slopes of the largest convex function below a polygon with the given slopes.
+    """Return the slopes of the largest convex function below a polygon with the given slopes, in their shape.
 
     `weights` are the widths of the polygon's edges.
     """

@@ -310,9 +310,9 @@ class _Reading:
         return self._widths(found)
 
     def widths(self, indices: IndexArray, least: float = -math.inf) -> FloatArray:
-        """Return the relative widths of the known bounds of the numbers with these indices.
+        """Return the relative widths of the known bounds of the numbers with these indices, in their shape.
 
-        Numbers of at most e^`least` count as known. The default counts all.
+        Numbers of at most e^`least` have the width 0. The default has no such limit.
         """
         lower, upper = self.known.lower[:, indices], self.known.upper[:, indices]
         if not self.linear:

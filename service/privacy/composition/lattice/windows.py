@@ -283,8 +283,8 @@ class _Tails:
 def weight_rounding(laws: tuple[CountedLaw, ...], tilt: float, step: float) -> float:
     """Return a bound of the relative rounding of all tilted weights of a run, and of e^K.
 
-    K is the log-moment function of the run at the tilt. The rounding is a factor of the law, like its slack. `step` is
-    the distance of neighbouring losses.
+    K is the log-moment function of the run at the tilt. The rounding is a factor of the law, like its slack. `laws` are
+    the laws of the steps with their counts, and `step` is the distance of neighbouring losses.
     """
     rounding = 0.0
     for counted in laws:
@@ -499,7 +499,10 @@ def _composed(
 
 
 def _sizes(values: ComplexArray) -> FloatArray:
-    """Return upper bounds of the absolute values of complex numbers of at most about 1, within a few roundings."""
+    """Return upper bounds of the absolute values of complex numbers of at most about 1, within a few roundings.
+
+    The result has the shape of `values`.
+    """
     return np.sqrt(values.real**2 + values.imag**2) * (1 + 8 * UNIT_ROUNDOFF) + _UNDERFLOW
 
 
@@ -519,9 +522,10 @@ def _power(values: ComplexArray, count: int) -> ComplexArray:
 
 
 def _wrapped(law: LatticeLaw, theta: float, step: float, n: int) -> FloatArray:
-    """Return n masses of a law tilted by e^{theta loss}: masses with equal indices modulo n are added.
+    """Return n masses of a law tilted by e^{theta loss}, shape (n,), as a cyclic convolution needs them.
 
-    The tilted masses have the sum 1. `step` is the spacing of the lattice.
+    Masses whose lattice indices are equal modulo n are added. The tilted masses have the sum 1. `step` is the spacing
+    of the lattice.
     """
     start, last = law.support
     exponents = theta * law.losses(step)[start : last + 1]
