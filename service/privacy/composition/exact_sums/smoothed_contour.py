@@ -161,10 +161,10 @@ class SmoothedContour:
         """Return `(period, tilt, rise)`: the period 2 pi/(node spacing) that reduces the copies on one side to e^-goal.
 
         The copies are the terms f(c + j period), j != 0, that the trapezoidal rule adds to f(c), the inverted function
-        of the threshold c. The contour crosses the real axis at r, and K is the log-moment function. For every r' in
-        the interval `strip`, Chernoff's inequality gives f(c) <= e^{K(r') - (r' - r) c}. `tilt` is the best r', and
-        `rise` is K there less K at r. `low` and `high` limit the thresholds c. `tau` is the shift of the added Gaussian
-        step.
+        of the threshold c. K(r) stands for the log-moment function at 1/2 + r, where the contour crosses the real axis.
+        For every r' in the interval `strip`, Chernoff's inequality gives f(c) <= e^{K(r') - (r' - r) c}. `tilt` is the
+        best r', and `rise` is K(r') - K(r). `low` and `high` limit the thresholds c. `tau` is the shift of the added
+        Gaussian step.
         """
         found: list[tuple[float, float, float]] = []
         here = self._smoothed(self._r, tau)

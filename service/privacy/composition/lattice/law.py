@@ -81,7 +81,7 @@ class LatticeLaw:
 
     @property
     def is_sound(self) -> bool:
-        """Whether the law gives bounds: it has masses, and its slacks are finite.
+        """Whether the law gives bounds: it has masses, at least one of its slacks is finite, and none is NaN.
 
         A slack is the logarithm of a factor between a sum over the law and the true sum.
         """

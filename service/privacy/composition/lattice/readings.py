@@ -140,8 +140,8 @@ LEAST_PROFILE = -690.0
 def read_lattice_profile(pair: LatticePair, epsilon: FloatArray) -> Readings:
     """Compute bounds of ln of the privacy profile at finite epsilons (nats), from both laws `pair` of a run.
 
-    The laws are those on a lattice of losses. The result has the shape of `epsilon`. Outside the thresholds of the laws
-    the bounds are 0 and 1, as logarithms.
+    The laws are those on a lattice of losses. The result is one row of the shape of `epsilon`. Outside the thresholds
+    of the laws a bound may be trivial (0 or 1, as logarithms).
     """
     with np.errstate(all="ignore"):
         if pair.theta > 1:
