@@ -119,7 +119,8 @@ def _nodes_of(mechanism: AbstractMechanism) -> list[tuple[AbstractMechanism, boo
 class StepPart:
     """Numbers of a step that composition engines need; subclasses exist for each kind of step.
 
-    `decays` states whether the transform of the loss decays along every contour, because the loss has a density.
+    `decays` states whether e^{K(s)}, for the cumulant generating function K of the loss, decays along every inversion
+    contour, because the loss has a density.
     """
 
     __slots__ = ()

@@ -241,10 +241,10 @@ def _rest_above(prior: float) -> float:
 
 
 def unbounded(log_ratio: Enclosure, value: str, question: str) -> tuple[str, ...]:
-    """Return a note if the likelihood ratio is infinite; the answer is then equal for all such mechanisms.
+    """Return the note that all mechanisms with an infinite likelihood ratio have the same answer, or an empty tuple.
 
-    The note says so. `log_ratio` encloses its logarithm. `value` is the answer in words, and `question` its name. The
-    result is empty for a finite ratio.
+    `log_ratio` encloses ln of the likelihood ratio; the result is empty if the ratio is finite. `value` is the answer
+    in words, and `question` its name.
     """
     surely = log_ratio.lower == math.inf or log_ratio.upper == -math.inf
     return (UNBOUNDED.format(value=value, question=question),) if surely else ()

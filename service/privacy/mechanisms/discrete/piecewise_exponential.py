@@ -47,7 +47,7 @@ class PiecewiseExponential:
         return self.pieces[sum(end <= x for end in self.breaks)]
 
     def integral(self) -> tuple[float, float]:
-        """Return the integral over all x, and a bound of its rounding error.
+        """Return the integral over all x, and a bound of its absolute rounding error.
 
         The function must fall to 0 on both sides.
         """

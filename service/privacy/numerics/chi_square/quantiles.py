@@ -62,7 +62,7 @@ def quantiles(law: NoncentralChiSquare, log_probability: FloatArray, tail: Tail)
 
 
 def _approximate(law: NoncentralChiSquare, wanted: FloatArray, lower: bool) -> tuple[FloatArray, FloatArray]:
-    """Return approximate quantiles of `law` at the log tails `wanted`, and error estimates; both of shape (n,).
+    """Return approximate quantiles of `law` at the log tails `wanted`, and estimated absolute errors, shape (n,) each.
 
     With `lower`, the numbers are ln P(X <= x), otherwise ln P(X > x). Newton's method runs on the smaller tail.
     """

@@ -84,7 +84,7 @@ def saddle(degrees: float, noncentrality: float, x: FloatArray) -> Saddle:
 
 
 def excess(degrees: float, noncentrality: float, x: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Compute x - d - c, the distance of x from the mean of a chi-square law, and a bound of its error; shape (n,).
+    """Compute x - d - c, the distance of x from the mean of a chi-square law, and its absolute error bound; shape (n,).
 
     d is `degrees` and c the `noncentrality`. The relative accuracy is nearly full, also close to the mean.
     """
@@ -105,7 +105,7 @@ def _exact_difference(a: FloatArray, b: float) -> tuple[FloatArray, FloatArray]:
 def log_gap(
     shift: FloatArray, far_place: FloatArray, pole: FloatArray, is_far: NDArray[np.bool_]
 ) -> tuple[FloatArray, FloatArray]:
-    """Compute ln w - (1 - 1/w) >= 0 and a bound of its error, for the saddle point w.
+    """Compute ln w - (1 - 1/w) >= 0 and a bound of its absolute error, for the saddle point w.
 
     `shift` is w - 1, used near w = 1. `far_place` is w, used where `is_far` is true, and `pole` is 1 - 1/w. With y = (w
     - 1)/(w + 1) the result is 2 y^2/(1 + y) + 2 (atanh y - y).

@@ -181,7 +181,7 @@ def _changes(points: FloatArray, reference: FloatArray, chosen: FloatArray) -> F
 
 
 def _offsets(objects: FloatArray, reference: FloatArray, nearest: int) -> tuple[FloatArray, FloatArray]:
-    """Return |w - r| - |w_0 - r| of every object w, and error bounds, for the point r = `reference`.
+    """Return |w - r| - |w_0 - r| of every object w, and absolute error bounds, shape (objects,), for r = `reference`.
 
     w_0 is the object with the index `nearest`. The formula is (|w - r|^2 - |w_0 - r|^2)/(|w - r| + |w_0 - r|). The
     squares of coordinates are pairs of doubles and are summed exactly, so the relative errors are a few u = 2^-53.

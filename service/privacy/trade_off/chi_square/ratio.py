@@ -81,8 +81,8 @@ class BesselLogRatio(AbstractLogRatio):
     Notes
     -----
     For d = 1 the ratio is -lambda/2 + ln cosh(sqrt(lambda t)). d is the number of degrees of freedom and lambda the
-    noncentrality. The error is about 20 u lambda (u = 2^-53) near the mean of either law, where L is at most a few
-    sqrt(lambda): 1e-9 for lambda = 1e6.
+    noncentrality. The absolute error is about 20 u lambda (u = 2^-53) near the mean of either law, where L is at most a
+    few sqrt(lambda): 1e-9 for lambda = 1e6.
     """
 
     increasing = True
@@ -108,7 +108,7 @@ class BesselLogRatio(AbstractLogRatio):
         return self._grown_to(np.maximum(value + 0.5 * self.noncentrality.upper, 0.0))
 
     def _log_growth(self, t: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return the growth L(t) - L(0) of the log-likelihood ratio L, a bound of its error, and its derivative.
+        """Return the growth L(t) - L(0) of the log-likelihood ratio L, its absolute error bound, and its derivative.
 
         All three arrays have the shape (n,). The derivative is approximate. The noncentrality is known within bounds,
         and the growth belongs to its upper bound.
