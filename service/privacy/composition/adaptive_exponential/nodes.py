@@ -152,8 +152,9 @@ def _nodes_below_end(
 ) -> tuple[FloatArray, FloatArray]:
     """Return the nodes (losses in nats) below the range of the closed form, and bounds of delta and 1 - delta there.
 
-    The bounds have the shape (4, nodes): lower and upper bound of delta, and of 1 - delta. `cells_from_end` is the
-    largest distance of a node from the largest loss, in grid cells; None means no limit.
+    The bounds have the shape (4, nodes): lower and upper bound of delta, then lower and upper bound of 1 - delta.
+    `groups` has pairs (epsilon, count) of exponential steps. `cells_from_end` is the largest distance of a node from
+    the largest loss, in grid cells; None means no limit.
     """
     counts = [count for _, count in groups]
     high = any_order(grid.spacing, tuple(zip(grid.above, counts, strict=True)), cells_from_end)
@@ -179,8 +180,8 @@ def _refined(
 ) -> tuple[FloatArray, FloatArray, float]:
     """Return nodes (losses) and bounds on a finer grid where delta is not close to 1, and the finer spacing in nats.
 
-    The bounds and the old `values`, shape (4, nodes), are lower and upper bound of delta and of 1 - delta. The run has
-    a single group of equal steps.
+    The bounds and the old `values`, shape (4, nodes), are lower and upper bound of delta, then those of 1 - delta.
+    `groups` has a single pair (epsilon, count): the run has equal steps.
     """
     ((epsilon, count),) = groups
     cells = math.ceil(epsilon / spacing)

@@ -231,7 +231,7 @@ def _vertex(rise: FloatArray, most: FloatArray, width: FloatArray) -> tuple[Bool
 
     A, B and c are coefficients, which `rise`, `most` and the edge s1 determine. The height is the maximum less the
     value at s1. The function bounds a profile over shifts t with s = e^t. `rise` is the increase to the other edge, and
-    `most` = c (1 - e^-width)^2 bounds the height.
+    `most` = c (1 - e^-width)^2 bounds the height. Both results have the common shape of the arguments.
     """
     fall, rest = np.exp(-width), -np.expm1(-width)
     gain = rise * fall

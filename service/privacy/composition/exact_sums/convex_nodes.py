@@ -119,7 +119,7 @@ class ConvexNodes:
         return np.clip(np.searchsorted(self.c, at, side="right") - 1, 0, len(self.c) - 2)
 
     def unit(self, node: IndexArray) -> FloatArray:
-        """Return scale - slope c, the logarithm of the unit of V, at the nodes c with these indices.
+        """Return scale - slope c, ln of the unit of V, at the nodes c with the indices `node`, in their shape.
 
         V is the convex function whose bounds at the nodes are known.
         """
@@ -193,9 +193,10 @@ class ConvexNodes:
         return float(self.c[at] + math.log1p(x) - SLACK * self.h)
 
     def _logs(self, values: FloatArray, nodes: IndexArray) -> FloatArray:
-        """Return ln |values| at the nodes with these indices, where `values` are in the units of the nodes.
+        """Return ln |values| at the nodes with the indices `nodes`, in their shape.
 
-        The result is -inf for values whose sign is not that of the minima (`positive`).
+        `values` are in the units of the nodes, and the result has the unit 1. It is -inf for values whose sign is not
+        that of the minima (`positive`).
         """
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.log(np.maximum(values if self.positive else -values, 0.0)) + self.unit(nodes)
@@ -238,7 +239,7 @@ class ConvexNodes:
         return np.maximum.accumulate(self._keys(self.onward, -1))
 
     def _keys(self, slopes: FloatArray, side: int) -> FloatArray:
-        """Return for each slope of V in x = e^c a number that increases with the slope, shape (nodes,).
+        """Return for each of the `slopes` of V in x = e^c a number that increases with the slope, shape (nodes,).
 
         V is the convex function whose bounds at the nodes are known. The number is ln |slope| up to its sign, without
         the units of the nodes. Rounding makes it larger (`side` 1) or smaller (-1).

@@ -280,7 +280,7 @@ class EqualResponses(AbstractExactSum):
         return -math.expm1(-2 * self._step) * sums, error
 
     def _first_above(self, epsilon: FloatArray) -> IndexArray:
-        """Return the smallest k with (2 k - N) eps > epsilon, exactly; N + 1 if there is none.
+        """Return the smallest k with (2 k - N) eps > epsilon, exactly, for each `epsilon`; N + 1 if there is none.
 
         (2 k - N) eps is the loss of N steps of which k have the loss eps.
         """
@@ -291,7 +291,7 @@ class EqualResponses(AbstractExactSum):
         return k
 
     def _gap(self, k: IndexArray, epsilon: FloatArray) -> FloatArray:
-        """Return the loss (2 k - N) eps less epsilon, in nats, within 3 units of rounding.
+        """Return the loss (2 k - N) eps less epsilon, in nats, within 3 units of rounding, for arrays of one shape.
 
         N is the number of steps, and k of them have the loss eps. The rounding error of the product is included.
         """

@@ -76,7 +76,7 @@ class SmoothedAtoms(AbstractTradeOff):
 
     @staticmethod
     def of(summands: tuple[Summand, ...], accuracy: Accuracy) -> SmoothedAtoms:
-        """Build the curve of a run of steps with listed losses, in the add direction.
+        """Build the curve of a run of steps with finite lists of losses, in the add direction.
 
         `summands` has the steps with their counts, and `accuracy` the relative width of the enclosures aimed at.
         """
@@ -176,7 +176,7 @@ class SmoothedAtoms(AbstractTradeOff):
 
 
 def _around(end: float, error: float) -> Enclosure:
-    """Return an enclosure of the sum of losses `end` with the error `error`; infinite sums are exact."""
+    """Return an enclosure of the sum of losses `end` with the absolute error `error`; infinite sums are exact."""
     if math.isinf(end):
         return Enclosure.point(end)
     slack = error + 16 * UNIT_ROUNDOFF * abs(end)

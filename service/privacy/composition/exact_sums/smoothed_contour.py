@@ -161,10 +161,10 @@ class SmoothedContour:
         """Return `(period, tilt, rise)`: the period 2 pi/(node spacing) that reduces the copies on one side to e^-goal.
 
         The copies are the terms f(c + j period), j != 0, that the trapezoidal rule adds to f(c), the inverted function
-        of the threshold c. The contour crosses the real axis at r, and K is the log-moment function. For every r' in
-        the interval `strip`, Chernoff's inequality gives f(c) <= e^{K(r') - (r' - r) c}. `tilt` is the best r', and
-        `rise` is K there less K at r. `low` and `high` limit the thresholds c. `tau` is the shift of the added Gaussian
-        step.
+        of the threshold c. K(r) stands for the log-moment function at 1/2 + r, where the contour crosses the real axis.
+        For every r' in the interval `strip`, Chernoff's inequality gives f(c) <= e^{K(r') - (r' - r) c}. `tilt` is the
+        best r', and `rise` is K(r') - K(r). `low` and `high` limit the thresholds c. `tau` is the shift of the added
+        Gaussian step.
         """
         found: list[tuple[float, float, float]] = []
         here = self._smoothed(self._r, tau)
@@ -226,9 +226,10 @@ class SmoothedContour:
         return thresholds, h, profile, density, profile_error, share * float(error.sum()) + left / (tau * END)
 
     def _copied_mass(self, thresholds: FloatArray) -> FloatArray:
-        """Return a bound of all copies that the trapezoidal rule adds, in the units of the nodes, shape (nodes,).
+        """Return a bound of the sum of all copies that the trapezoidal rule adds, in the shape of `thresholds` (nats).
 
-        A copy is the function at another threshold, c + j T for j != 0 and the period T of the rule.
+        A copy is the function at another threshold, c + j T for j != 0 and the period T of the rule. The bound is in
+        the unit of each node.
         """
         total = np.zeros_like(thresholds)
         for side, (tilt, rise) in zip((-1, 1), self._copied, strict=True):

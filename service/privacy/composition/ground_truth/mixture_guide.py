@@ -95,7 +95,10 @@ class MixtureGuide:
 
     @cached_property
     def _searched(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Increasing outcomes y for the search of the largest terms, with the loss and ln of H0's density there."""
+        """Increasing outcomes y for the search of the largest terms, with the loss and ln of H0's density there.
+
+        The density lacks a constant factor. All arrays have one axis.
+        """
         count = max(2401, math.ceil((self._y[-1] - self._y[0]) / 0.1))
         near = np.linspace(float(self._y[0]), float(self._y[-1]), count)
         outside = self._far[np.abs(self._far) > max(self._y[-1], -self._y[0])]

@@ -84,7 +84,10 @@ class AnalyticStrip:
         return q * (1 - (q / self.height) ** 2 / 3)
 
     def least_in_doubles(self, q: FloatArray) -> FloatArray:
-        """Return an approximation of `least_modulus` at the heights q in doubles; no proof relies on it."""
+        """Return an approximation of `least_modulus` at the heights q in doubles, in the shape of q.
+
+        No proof relies on it.
+        """
         return 1 - 0.5 * q**2 * float(self.variance)
 
 
@@ -231,9 +234,9 @@ def _variances(logs: FloatArray, distances: FloatArray, x: FloatArray) -> FloatA
 def power_sums(
     terms: list[arb], d: list[arb], start: Number, step: arb, count: int, degrees: int = 1
 ) -> list[list[Number]]:
-    """Return sum_i terms_i d_i^k e^{d_i x} at x = start + j step, j < count, as a list for each k < degrees.
+    """Return sum_i t_i d_i^k e^{d_i x} at x = start + j step, j < count, as a list for each k < degrees.
 
-    The shifts `d` have the elements d_i.
+    `terms` has the t_i, and `d` the shifts d_i.
     """
     weights = [term * (distance * start).exp() for term, distance in zip(terms, d, strict=True)]
     listed = [weights]

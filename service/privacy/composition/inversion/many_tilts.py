@@ -131,9 +131,10 @@ class Units:
         return separately_truncated(steps, deviation[indices], self.digits[indices], self.most[indices])
 
     def blocks(self) -> Iterator[IndexArray]:
-        """Yield indices of units in blocks whose quadrature grids have similar lengths.
+        """Yield arrays of indices of units, blocks whose quadrature grids have similar lengths.
 
-        A unit is a tuple of steps that runs repeat (`Units`).
+        Units with too many nodes or too small a loss are left out. A unit is a tuple of steps that runs repeat
+        (`Units`).
         """
         nodes: IndexArray = self.law(np.arange(len(self.units))).lengths.reshape(len(self.units), -1).max(axis=1)
         order = np.argsort(nodes, kind="stable")

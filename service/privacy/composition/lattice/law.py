@@ -81,7 +81,7 @@ class LatticeLaw:
 
     @property
     def is_sound(self) -> bool:
-        """Whether the law gives bounds: it has masses, and its slacks are finite.
+        """Whether the law gives bounds: it has masses, at least one of its slacks is finite, and none is NaN.
 
         A slack is the logarithm of a factor between a sum over the law and the true sum.
         """
@@ -172,7 +172,7 @@ def _polygon(nodes: LatticeNodes, left: FloatArray, right: FloatArray, total: fl
 
 
 def _monotone(slopes: FloatArray, weights: FloatArray) -> FloatArray:
-    """Return the slopes of the largest convex function below a polygon with the given slopes.
+    """Return the slopes of the largest convex function below a polygon with the given slopes, in their shape.
 
     `weights` are the widths of the polygon's edges.
     """

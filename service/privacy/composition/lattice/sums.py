@@ -241,7 +241,8 @@ class LatticePair:
 def run_slack(laws: tuple[CountedLaw, ...], off_nodes: OffNodeLosses | None, sign: int) -> Slack:
     """Return the slack of a run: logarithms of the factors by which its lattice law bounds the true law.
 
-    The slacks add up over all steps, on and off the lattice nodes. Masses that only one hypothesis has are rounded up
+    `laws` are the upper or the lower laws of the steps with their counts, and `off_nodes` has the steps with losses
+    between the nodes, or is None. The slacks add up over all steps. Masses that only one hypothesis has are rounded up
     (`sign` 1) or down (-1).
     """
 

@@ -148,7 +148,8 @@ def sides(step: AbstractStep) -> tuple[Steps, AbstractStep, str | None] | None:
 def added(steps: Steps) -> Steps:
     """Return the run with one step in place of several steps whose stated bounds add up, also of different steps.
 
-    The run is unchanged if no steps have such bounds, or if the sum is out of their domain.
+    Stated bounds are those of zCDP and Renyi DP, for example. The run is unchanged if no steps have such bounds, or if
+    the sum is out of their domain.
     """
     known: list[tuple[AbstractStep, int]] = []
     for step, count in steps:

@@ -230,11 +230,9 @@ def shifted_by_large_losses(rest: TradeOffPair, far: Kinds) -> TradeOffPair:
 
 
 def root_of_squares(shifts: Iterable[tuple[float, int]]) -> float:
-    """Return the square root of the sum of N mu^2 over pairs (mu, N), within 6 units of rounding.
+    """Return the square root of the sum of N mu^2 over the pairs (mu, N) in `shifts`, within 6 units of rounding.
 
-    N steps are mu-GDP each.
-
-    The squares are scaled so that none under- or overflows.
+    N steps are mu-GDP each. The squares are scaled so that none under- or overflows.
     """
     listed = tuple(shifts)
     largest = max(mu for mu, _ in listed)

@@ -89,7 +89,8 @@ def invert(steps: Steps, parts: tuple[Counted, ...], options: EngineOptions, lat
 def _why_one_engine(steps: Steps, parts: tuple[Counted, ...], lattices: Lattices | None) -> WidthLimit | None:
     """Return the reason why no lattice supplements the contours of a run; None if one does.
 
-    `parts` are the step descriptions of the run, and `lattices` its plan on lattices.
+    `parts` are the step descriptions of the run, and `lattices` is the function that builds its curves on lattices, or
+    None.
     """
     if len(steps) > MOST_ON_LATTICES:
         return WidthLimit.MANY_STEPS
@@ -244,8 +245,8 @@ def _inverted(
 ) -> TradeOffPair:
     """Return the curves of a run by contour inversion, and by a second engine, `lattices`, unless None.
 
-    `parts` are those of the run, with bounds of the errors of their doubles. `roundings` holds the steps of the run
-    with parameters rounded to doubles, once down and once up.
+    `parts` are the step descriptions of the run, with bounds of the errors of parameters that are not doubles.
+    `roundings` holds the steps of the run with parameters rounded to doubles, once down and once up.
     """
     inverted = _contour(parts, options.accuracy)
     if lattices is None:

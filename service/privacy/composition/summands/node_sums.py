@@ -206,18 +206,18 @@ def _by_pieces(
 
 
 def values_on_contour(counts: FloatArray, d: ComplexArray, error: FloatArray, together: int = 0) -> ValuesOnContour:
-    """Return sum N ln(1 + d) over the parts, which is K(theta + it) - K(theta) of a run, and a bound of its error.
+    """Return sum N ln(1 + d) over the parts, which is K(theta + it) - K(theta) of a run, and its error bound.
 
-    K(z) = ln E0 e^{zS} is the log-moment function of the run's loss S. A part is a number of equal steps of a run. P is
-    the number of parts of the run.
+    K(z) = ln E0 e^{zS} is the log-moment function of the run's loss S. The error is that of `ValuesOnContour`. A part
+    is a number of equal steps of a run. P is the number of parts of the run.
 
     Parameters
     ----------
     counts : (P,)
         Numbers of steps N.
     d, error : (P, H)
-        Differences d = M(theta + it)/M(theta) - 1 of the transform M of one step at H heights t, and bounds of their
-        absolute error.
+        Differences d = M(theta + it)/M(theta) - 1 of the transform M of one step at H heights t, and bounds of
+        their absolute error.
     together : int
         Number of consecutive parts that are a run of their own; the result then has the shape (runs, H). With 0 all
         parts are one run.

@@ -142,7 +142,7 @@ class TrapezoidNodes:
         return np.arange(len(self.start))[:, None], np.stack([self.start, self.stop - 1], axis=-1)
 
     def both(self, of_a: FloatArray) -> FloatArray:
-        """Return the sum of a quantity of a and the same quantity of b, shape (..., parts, nodes).
+        """Return the sum of a quantity of a (`of_a`) and the same quantity of b, shape (..., parts, nodes).
 
         phi a and phi b are the densities of H1 and H0. The quantity of b is that of a at -x for a mirrored law, else 0.
         A part is a number of equal steps of a run. A mirrored step compares two laws that are mirror images at 0, as

@@ -114,8 +114,8 @@ class ApproximateTails(ABC):
     def grid(self, hypothesis: Hypothesis) -> FloatArray:
         """Return increasing parameters whose thresholds run from far left to far right of the mean of the loss.
 
-        The mean, under the given hypothesis, is in the middle. A parameter stands for a threshold of the loss, in a
-        scale that the engine chooses.
+        The array has one axis, and the mean under the given hypothesis is in the middle. A parameter stands for a
+        threshold of the loss, in a scale that the engine chooses.
         """
 
     @abstractmethod
@@ -127,7 +127,7 @@ class ApproximateTails(ABC):
 
     @abstractmethod
     def parameters_of(self, thresholds: FloatArray) -> FloatArray:
-        """Return the parameters of thresholds of the loss, the inverse of `thresholds`.
+        """Return the parameters of thresholds of the loss (nats), the inverse of `thresholds`, in their shape.
 
         A parameter stands for a threshold, in a scale that the engine chooses.
         """

@@ -528,7 +528,7 @@ def _log_kernel(shift: FloatArray, spacing: FloatArray | float) -> FloatArray:
     """Return ln 1/(e^{2 pi s/h} - 1) without overflow, the error factor of a trapezoid sum.
 
     h = `spacing` is the step of the sum, and s = `shift` is the half-width of the strip on which the integrand is
-    analytic.
+    analytic. The result has their common shape.
     """
     turns = 2 * math.pi * shift / spacing
     with np.errstate(divide="ignore"):

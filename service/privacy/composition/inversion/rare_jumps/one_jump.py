@@ -325,9 +325,10 @@ class _OneJump:
     def _error(self, middle: _Middle, share: float, moments: list[arb], above: list[float]) -> tuple[int, arb] | None:
         """Return the number of terms of the series and a bound of all errors of T1/N, for one circle, or None.
 
-        T1 is the part of delta with one rare large loss among N steps. m is the sum of the other losses around which
-        the series is expanded. The radius of the circle is at most `share` times epsilon - m. `moments` are those of
-        `_moments`, and `above` are the bounds of `_cells_above`. The result is None where no bound is known.
+        T1 is the part of delta with one rare large loss among N steps. The series is expanded around m, the sum of the
+        other losses (`middle`). Its terms are bounded on a circle around m, whose radius is at most `share` times
+        epsilon - m. `moments` are those of `_moments`, and `above` are the bounds of `_cells_above`. The result is None
+        where no bound is known.
         """
         radius = min(share * (self._epsilon - middle.total), LARGEST_RADIUS)
         distance = min(_WITHIN * radius, self._epsilon - self._jump * (1 + 1e-9) - middle.total)
