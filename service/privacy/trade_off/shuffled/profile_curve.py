@@ -245,7 +245,7 @@ class ProfileCurve(AbstractTradeOff):
         return c, self._many(c), self._swapped._many(c)  # noqa: SLF001 - the same class
 
     def _ends_at(self, rate: float, *, with_error: bool = True) -> tuple[float, float, float, float]:
-        """Return (lower, upper) of the power at a rate in (0, 1), then of the error (wide without `with_error`)."""
+        """Return (lower, upper) of the power at a rate, then of the type II error (wide without `with_error`)."""
         low, high = self._power_ends(rate)
         if not with_error or high - low <= GOOD * (1 - high):
             return low, high, (1 - high) * (1 - SLACK), (1 - low) * (1 + SLACK)
