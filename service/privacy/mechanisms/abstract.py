@@ -119,7 +119,8 @@ def _nodes_of(mechanism: AbstractMechanism) -> list[tuple[AbstractMechanism, boo
 class StepPart:
     """Numbers of a step that composition engines need; subclasses exist for each kind of step.
 
-    `decays` states whether the transform of the loss decays along every contour, because the loss has a density.
+    `decays` states whether e^{K(s)}, for the cumulant generating function K of the loss, decays along every inversion
+    contour, because the loss has a density.
     """
 
     __slots__ = ()
@@ -404,7 +405,7 @@ class Attained:
         The sentence that names this theorem and the theorem of the pair of the step, which bounds the composition from
         above.
     alone : AbstractStep or None
-        The attained step for a single step, if even the pair of a single step is not attained.
+        Step that a run of one single step attains instead of `step`; None if the step alone attains its own pair.
     includes_choices : bool
         Whether `alone` is at least as strong as every run of `choices` for a single step.
     either_way : bool

@@ -96,7 +96,8 @@ class Budget:
     epsilon : float
         Value of the quantity, nats.
     of : str
-        Whether the quantity is the epsilon of the mechanism, or its epsilon on the population alone.
+        Whether the quantity is the epsilon of the mechanism over all data ("mechanism"), or only between adjacent
+        subsets of the parent set ("population").
     reading : str
         How the epsilon on the population is computed: from the "sensitivity" on the population, or "exact".
     """
@@ -166,8 +167,9 @@ def exponential_trial(
 def gaussian_trial(law: DataLaw, budget: Budget, delta: float, seed: int, trial: int) -> Trial | None:
     """Simulate points for the Gaussian mechanism, and return their privacy numbers.
 
-    `law` draws the points. The noise is calibrated by the sensitivity 2 C/n for the clipping norm C and n points. The
-    parameter of practical membership privacy (PMP) is that of Proposition 12 in Lowy et al. 2023. Both epsilons on the
+    `law` draws the points, and `delta` is that of all epsilons. The noise is calibrated by the sensitivity 2 C/n for
+    the clipping norm C and n points. The parameter of practical membership privacy (PMP) is that of Proposition 12 in
+    Lowy et al. 2023. The result is deterministic for a seed and a trial number. Both epsilons on the
     population are equal to the profile at the largest distance of two points. Returns None if all points coincide and
     the budget is that of the population.
     """

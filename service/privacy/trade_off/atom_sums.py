@@ -49,7 +49,7 @@ class _Part:
     count : int
         Number of steps.
     index : array of int, shape (n,)
-        Distance of each loss from the largest one, in cells.
+        Distance of each loss from the largest one, in cells (multiples of the spacing of the lattice).
     """
 
     law: AtomicLaw

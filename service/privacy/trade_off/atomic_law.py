@@ -156,7 +156,7 @@ def three_atoms(epsilon: float, log_zero: float, log_apart: float, error: float 
     Returns
     -------
     AtomicLaw
-        P1(L = epsilon) = apart/(1 + e^-epsilon) and P0(L = epsilon) = apart e^-epsilon/(1 + e^-epsilon).
+        With m = e^log_apart, P1(L = epsilon) = m/(1 + e^-epsilon) and P0(L = epsilon) = m e^-epsilon/(1 + e^-epsilon).
     """
     more = log_apart - math.log1p(math.exp(-epsilon))
     logs = np.array([more - epsilon, log_zero, more])

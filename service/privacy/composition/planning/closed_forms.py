@@ -169,10 +169,10 @@ def _composed_laplace(steps: Steps) -> TradeOffPair:
 
 
 def beside_two_points(steps: Steps) -> Plan | None:
-    """Return the plan of one step, or equal Laplace steps, beside steps with two losses +-epsilon, in closed form.
+    """Return the closed form of one step, or equal Laplace steps, composed with steps of two losses +-epsilon.
 
-    A plan has the engine, the curves and their cost. The result is None if the other steps have no closed form, or the
-    sums of +-epsilon have too many values.
+    The result is a plan: the engine, the curves and their cost. It is None if the other steps have no closed form, or
+    the sums of +-epsilon have too many values.
     """
     found = shifts_beside(steps)
     if found is None:
@@ -183,7 +183,7 @@ def beside_two_points(steps: Steps) -> Plan | None:
 
 
 def shifted(steps: Steps, others: Steps) -> TradeOffPair:
-    """Return the curves of a run of `others` beside steps with two losses +-epsilon.
+    """Return the curves of a run of `others` and of steps with two losses +-epsilon.
 
     `others` is one step, or equal Laplace steps. `steps` are all steps of the run. The profile is a mixture of shifted
     profiles of `others`.
@@ -230,11 +230,9 @@ def shifted_by_large_losses(rest: TradeOffPair, far: Kinds) -> TradeOffPair:
 
 
 def root_of_squares(shifts: Iterable[tuple[float, int]]) -> float:
-    """Return the square root of the sum of N mu^2 over pairs (mu, N), within 6 units of rounding.
+    """Return the square root of the sum of N mu^2 over the pairs (mu, N) in `shifts`, within 6 units of rounding.
 
-    N steps are mu-GDP each.
-
-    The squares are scaled so that none under- or overflows.
+    N steps are mu-GDP each. The squares are scaled so that none under- or overflows.
     """
     listed = tuple(shifts)
     largest = max(mu for mu, _ in listed)

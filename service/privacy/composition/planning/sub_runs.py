@@ -72,7 +72,10 @@ def with_guarantees(whole: TradeOffPair, steps: Steps, curves_of: CurvesOfSubRun
 
 
 def _certain(sub_run: Steps, curves_of: CurvesOfSubRun) -> AbstractTradeOff | None:
-    """Return the curve of a sub-run in the add direction, or None if it is unknown or has no proved bounds."""
+    """Return the curve of a sub-run in the add direction, or None if it is unknown or has no proved bounds.
+
+    `curves_of` returns the curves of a sub-run, or None.
+    """
     try:
         known = curves_of(sub_run)
     except UnsupportedCombination:

@@ -175,7 +175,7 @@ def strip_errors(
 
 
 def _normal(weights: FloatArray) -> FloatArray:
-    """Return the quadrature weights with 0 in place of tiny ones, whose products would be subnormal and slow.
+    """Return the quadrature weights with 0 in place of tiny ones, in their shape: products would be subnormal and slow.
 
     The omitted weights stay below 1e-40 of any sum, even times e^300.
     """

@@ -64,7 +64,7 @@ class SampledLaplaceOnContour(SummandOnContour):
 
     @property
     def origin(self) -> tuple[float, float]:
-        """Log-moment function K(theta) of all steps at the tilt theta (nats), and a bound of its error."""
+        """Log-moment function K(theta) of all steps at the tilt theta (nats), and a bound of its absolute error."""
         return self._origin
 
     def work(self, height: float) -> int:
@@ -107,7 +107,7 @@ class SampledLaplaceOnContour(SummandOnContour):
         return np.stack(found)
 
     def _error(self, t: FloatArray) -> FloatArray:
-        """Return a bound of the error of d = E(e^{it(L - m)} - 1) at T heights t, shape (parts, T).
+        """Return a bound of the absolute error of d = E(e^{it(L - m)} - 1) at T heights t, shape (parts, T).
 
         It has parts from weights, losses L, sums and the quadrature rule; m is the tilted mean of L. Relative errors of
         weights, at most q each, change a quotient of two sums of them by 2 q of the sum of sizes. The three terms of

@@ -255,7 +255,7 @@ def _in_rows(function: Callable[[FloatArray], _Columns], x: FloatArray) -> _Colu
 
 
 def _logarithm(exponent: FloatArray, exponent_error: FloatArray, value: FloatArray, error: FloatArray) -> _Ends:
-    """Return bounds of ln(e^`exponent` `value`), given error bounds of `exponent` and `value`, arrays of one shape."""
+    """Return (lower, upper) bounds of `exponent` + ln `value`, given absolute error bounds of both, in one shape."""
     with np.errstate(divide="ignore"):
         low, high = np.log(np.maximum(value - error, 0.0)), np.log(value + error)
     margin = exponent_error + 4 * UNIT_ROUNDOFF * (1 + np.abs(exponent))
@@ -264,7 +264,7 @@ def _logarithm(exponent: FloatArray, exponent_error: FloatArray, value: FloatArr
 
 
 def _log_rest(high: FloatArray, low: FloatArray) -> _Ends:
-    """Return bounds of ln(1 - e^t) for numbers t <= 0 between `low` and `high`, arrays of one shape."""
+    """Return (lower, upper) bounds of ln(1 - e^t) for numbers t <= 0 between `low` and `high`, arrays of one shape."""
     with np.errstate(divide="ignore", under="ignore"):
         small, large = np.exp(np.maximum(high, _LEAST_EXPONENT)), np.exp(low)
         rest_low = np.where(small < 0.5, np.log1p(-small), np.log(-np.expm1(high)))

@@ -163,7 +163,7 @@ class _LineOptimum:
     """Search for the largest ln((P(S) - delta)/Q(S)) over sets S of outcomes, for mixtures P and Q of normal laws.
 
     P and Q are the laws of a noisy sum, projected on a line, with and without a point, in either order. The means of
-    the normal laws have errors of at most `error`.
+    the normal laws have absolute errors of at most `error`.
     """
 
     def __init__(self, one: FloatArray, other: FloatArray, error: float, delta: float, outcomes: int) -> None:
@@ -246,7 +246,7 @@ def _log_density(at: FloatArray, means: FloatArray) -> FloatArray:
 def _log_mass(starts: FloatArray, ends: FloatArray, means: FloatArray, error: float, side: int) -> float:
     """Return a lower (`side` -1) or upper (1) bound of ln of the mass of intervals under a mixture of normal laws.
 
-    The intervals reach from `starts` to `ends`, and the `means` of the mixture have errors of at most `error`.
+    The intervals reach from `starts` to `ends`. The `means` of the mixture have absolute errors of at most `error`.
     """
     parts = np.array(
         [_log_normal_mass(start - means, end - means, error, side) for start, end in zip(starts, ends, strict=True)]
@@ -260,7 +260,7 @@ def _log_mass(starts: FloatArray, ends: FloatArray, means: FloatArray, error: fl
 def _log_normal_mass(start: FloatArray, end: FloatArray, error: float, side: int) -> FloatArray:
     """Return a lower (`side` -1) or upper (1) bound of ln(Phi(end) - Phi(start)), computed in the smaller tail.
 
-    Both arguments have errors of at most `error`.
+    Both arguments have absolute errors of at most `error`.
     """
     in_upper_tail = start > 0
     low, high = np.where(in_upper_tail, -end, start), np.where(in_upper_tail, -start, end)

@@ -79,7 +79,7 @@ class ChiSquareTradeOff(AbstractTradeOff):
         global_gdp_mu : Enclosure
             Smallest mu with f >= g_mu, infinite without such a mu; equal for the inverse curve.
         gain : callable, optional
-            Returns enclosures of ln |P1(T > t) - P0(T > t)| with full relative accuracy, for curves that reveal little.
+            Returns (lower, upper) bounds of ln |P1(T > t) - P0(T > t)| at thresholds t, for curves that reveal little.
         """
         self._null, self._alternative, self._ratio, self._mu = null, alternative, ratio, global_gdp_mu
         self._gain = gain

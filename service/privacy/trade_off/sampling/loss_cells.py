@@ -211,7 +211,7 @@ def log_masses(law: LocationLaw, borders: FloatArray, shift: float) -> FloatArra
 
 
 def _log_cdf(law: LocationLaw, points: FloatArray, shift: float) -> tuple[FloatArray, FloatArray]:
-    """Return ln F at t = `points` - `shift`, rounded, and the error of ln F, shape (n,).
+    """Return ln F at t = `points` - `shift`, rounded, and a bound of its absolute error, shape (n,).
 
     F is the distribution function of the noise `law`. The error is 0 at infinity. Elsewhere it follows from the slope
     of ln F at t, at most 1 + |t|.

@@ -147,8 +147,8 @@ class NormalComponents:
         Returns
         -------
         (NormalComponents, float)
-            The components within 80 nats of the largest, and ln of an upper bound of the sum of all others. Up to 8
-            components are all returned.
+            The components, and ln of an upper bound of the sum of the weighted densities, over that of N(0, 1), of all
+            others. The others are below e^-80 of one component at all thresholds. Up to 8 components are all returned.
         """
         if len(self.weights) <= FEW_COMPONENTS or t.size == 0:
             return self, -math.inf
@@ -167,7 +167,7 @@ class NormalComponents:
         Returns
         -------
         (NormalComponents, float)
-            The components, and ln of an upper bound of the sum of all others.
+            The components, and ln of an upper bound of the sum of the tails of all others.
 
         Notes
         -----

@@ -72,7 +72,7 @@ class MeanCurve(ProfileCurve):
 
 @final
 class OnesCurve(ProfileCurve):
-    """Trade-off curve of the number of ones among many binary reports (`ones.py`), the own bit 1 against 0.
+    """Trade-off curve of the number of ones among many binary reports (`ones.py`), the own bit 1 (H1) against 0 (H0).
 
     Parameters
     ----------

@@ -171,11 +171,11 @@ def law_of_outcomes(
     log_absent, log_present : array, shape (n,)
         ln of the masses under both hypotheses.
     error : float
-        Bound of the errors of the logarithms.
+        Bound of the absolute errors of the logarithms.
     is_symmetric : bool
         Whether swapped hypotheses give the same law exactly.
     losses : (array, float), optional
-        Losses, shape (n,), and a bound of their errors in nats; by default they follow from the masses.
+        Losses, shape (n,), and a bound of their absolute errors in nats; by default they follow from the masses.
 
     Returns
     -------

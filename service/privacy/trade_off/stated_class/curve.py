@@ -279,7 +279,7 @@ def largest_ratio(region: AbstractRegion, records: int) -> Enclosure:
 
 
 def _log_bounds(point: BoundaryPoint) -> tuple[float, float, float, float]:
-    """Return bounds of ln f (type II error) and then of ln T (power) at the rate of a boundary point."""
+    """Return (lower, upper) of ln f (type II error), then of ln T (power), at the rate of a boundary point."""
     least_error = (point.power_rest - point.gap).max(arb(0))
     return (
         log_doubles(least_error)[0],

@@ -151,9 +151,10 @@ class MonteCarloTradeOff(AbstractTradeOff):
 
     @cached_property
     def _band(self) -> DistributionBand:
-        """Simultaneous confidence band of the distribution function of the draws under one hypothesis.
+        """Simultaneous confidence band around the distribution function of the draws, equal for both hypotheses.
 
-        The band of the negated draws is the reflection of this band.
+        Its width depends only on the number of draws and the failure probability. The band of the negated draws is the
+        reflection of this band.
         """
         return DistributionBand.of(self._draws.samples, self._failure / BAND_DIVISOR)
 
