@@ -301,8 +301,8 @@ def _limit_mu(context: Real, step: Real, rate: Real, steps: Real) -> Real:
 def _step_of_limit(context: Real, mu: Real, rate: Real, steps: Real) -> Real:
     """Return the mu of one step for which many sampled steps have the total `mu`, by Newton's method on logarithms.
 
-    The run has `steps` steps with the sampling rate `rate`. ln mu is convex and rises in ln mu_step, so that every step
-    of the method from the right stays on the right.
+    The run has `steps` steps with the sampling rate `rate`, and `context` is the arithmetic (mpmath). ln mu is convex
+    and rises in ln mu_step, so that every step of the method from the right stays on the right.
     """
     scaled = mu / (rate * context.sqrt(steps))
     # inner >= mu_step^2/2, and >= e^{mu_step^2}/2 - 2.
@@ -321,7 +321,7 @@ def _step_of_limit(context: Real, mu: Real, rate: Real, steps: Real) -> Real:
 def _step_of(context: Real, mu: Real, training: Training) -> Real:
     """Return the mu of one step of a training run whose steps all together have `mu`.
 
-    mu is that of Gaussian membership inference privacy (GMIP).
+    mu is that of Gaussian membership inference privacy (GMIP), and `context` the arithmetic (mpmath).
     """
     steps = _real(context, training.steps)
     if not training.is_sampled:
@@ -332,9 +332,9 @@ def _step_of(context: Real, mu: Real, training: Training) -> Real:
 
 
 def _run_of(context: Real, step: Real, training: Training) -> Real:
-    """Return the mu of a training run whose single step has mu `step`.
+    """Return the mu of a training run, each of whose steps has mu = `step`.
 
-    mu is that of Gaussian membership inference privacy (GMIP).
+    mu is that of Gaussian membership inference privacy (GMIP), and `context` the arithmetic (mpmath).
     """
     steps = _real(context, training.steps)
     if not training.is_sampled:
@@ -345,8 +345,9 @@ def _run_of(context: Real, step: Real, training: Training) -> Real:
 def _size_for(context: Real, step: Real, training: Training) -> Real | None:
     """Return the effective batch size N at which one step has mu = `step`; the batch size if no noise is needed.
 
-    `training` has the batch size, the dimension and the susceptibility of a record. The result is None for a batch of
-    one record that would need N < 1.5, because mu need not decrease with N there.
+    mu is that of GMIP, and `context` the arithmetic (mpmath). Without noise N is the batch size n, and noise raises it
+    to n + tau^2 n^2/C^2. The result is None for a batch of one record that would need N < 1.5, because mu need not
+    decrease with N there.
     """
     dimension, susceptibility = training.dimension, context.mpf(training.susceptibility)
     least = context.mpf(max(training.batch_size, LAST_FALL))

@@ -30,7 +30,7 @@ RIGHTMOST: Final = 40.0
 
 
 class LogTails(NamedTuple):
-    """Bounds of the log tails of a maximum: ln P(max <= x) and ln P(max > x).
+    """Bounds of the log tails of a maximum: ln P(max <= x) (`below_`) and ln P(max > x) (`above_`).
 
     Each of the four arrays has a lower (`_low`) or upper (`_high`) bound for each x.
     """

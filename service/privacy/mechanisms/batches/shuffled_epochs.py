@@ -195,8 +195,8 @@ class LargestOfEpoch(ResolvedStep):
 class SumsOfEpochs(ResolvedStep):
     """Attack on shuffled epochs by a sum of functions of all batches, or by the maximum if the maximum is large.
 
-    Each batch of an epoch releases a noisy number. One number is shifted by mu without the record and by 2 mu with the
-    record. Log-likelihood ratios of epochs are rounded and added up.
+    Each batch of an epoch releases a noisy number. One number is shifted by mu (`shift`) without the record and by 2 mu
+    with the record. Log-likelihood ratios of epochs are rounded and added up.
     """
 
     type: ClassVar[str] = "dpsgd"

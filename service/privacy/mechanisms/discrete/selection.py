@@ -164,7 +164,9 @@ def gap_choices(eta: Fraction, count: int) -> tuple[Steps, ...]:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TightPathStep(PathStep):
-    """Choice whose bound by the path lemma is attained at every false positive rate, by data of its own.
+    """Selection mechanism that is at most as easy to attack as Laplace noise of scale 1, shifted by `eta` (path lemma).
+
+    Each false positive rate has data sets of its own that attain this bound.
 
     Attributes
     ----------

@@ -129,7 +129,7 @@ def third_value(reports: int, options: int, p: Fraction) -> MeanForm:
 
 
 def own_value(reports: int, options: int, p: Fraction) -> MeanForm:
-    """Return the pair of laws of shuffled k-ary randomised responses if all others hold the own value of H1.
+    """Return the pair of laws of shuffled k-ary randomised responses if all others hold the person's value of H1.
 
     Parameters
     ----------

@@ -54,8 +54,8 @@ class Saddle:
 def saddle(degrees: float, noncentrality: float, x: FloatArray) -> Saddle:
     """Compute the saddle point of the inversion integrand of a chi-square law at each x, shape (n,).
 
-    The law has `degrees` degrees of freedom. The domain is 1e-306 <= x <= 1e30, at least 1e-290 for 50 degrees or more.
-    The relative error of the exponent is at most about 60 u, u = 2^-53.
+    The law has `degrees` degrees of freedom and the `noncentrality`. The domain is 1e-306 <= x <= 1e30, at least 1e-290
+    for 50 degrees or more. The relative error of the exponent is at most about 60 u, u = 2^-53.
     """
     u = UNIT_ROUNDOFF
     root = np.hypot(degrees, 2 * np.sqrt(x) * np.sqrt(noncentrality))

@@ -22,12 +22,12 @@ CLOSE = 1e-14
 class AbstractLogRatio(ABC):
     """Log-likelihood ratio L(t) = ln dH1/dH0 (nats) of a statistic as a function of its value t.
 
-    It is strictly monotone on t > 0, and unbounded as t grows.
+    It is strictly monotone on t > 0, and unbounded as t grows. `increasing` states whether L rises with t, and
+    `at_zero` encloses L(0), the infimum or the supremum of L.
     """
 
     increasing: bool
     at_zero: Enclosure
-    """L(0), the infimum or the supremum of L."""
 
     @abstractmethod
     def at(self, t: FloatArray) -> Ends:

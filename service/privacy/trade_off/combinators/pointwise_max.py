@@ -35,7 +35,7 @@ class PointwiseMax(AbstractTradeOff):
     Notes
     -----
     The minimum of two upper bounds on the power is an upper bound too, and the curve encloses this bound. The bound
-    need not be attained by any choice, so that answers report bounds from two theorems (a bracket).
+    need not be attained by any pair of data sets, so that answers report bounds from two theorems (a bracket).
 
     The profile is the convex envelope of min(delta_f, delta_g) as functions of x = e^eps. Let a_f be the rate at which
     a line of slope x touches the power of f, so that delta_f = power_f(a_f) - x a_f, and let a_g be that rate for g.
@@ -284,7 +284,7 @@ class _Touching:
     def smaller_powers(
         self, epsilon: FloatArray, first: AbstractTradeOff, second: AbstractTradeOff
     ) -> tuple[BoolArray, BoolArray]:
-        """Return where the first, and where the second curve is proved to have the smaller power at its touching rate.
+        """Return masks where the first (second) curve is proved to have the smaller power at its own touching rate.
 
         The touching rate of a curve is the rate where a line of slope e^eps touches its power. A curve's power is at
         most that line, so the test evaluates only points of the other curve. Points of the second curve, which may be

@@ -250,7 +250,7 @@ class SharedLevels:
         return seen, np.where(known, np.minimum(width / np.where(known, gap, 1.0), 1.0), 0.0)
 
     def _prove(self, alpha: FloatArray, level: FloatArray, spacing: FloatArray, found: _Found) -> None:
-        """Narrow the bounds `found` of points at the rates `alpha`, by the profile at log slopes around the best ones.
+        """Narrow the bounds `found` of points at the rates `alpha`, by the profile around the best log slopes.
 
         `level` is the approximate best log slope of each rate, and `spacing` the distance of the slopes around it.
         """

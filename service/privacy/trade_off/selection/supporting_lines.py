@@ -36,7 +36,7 @@ class Lines:
 
     @staticmethod
     def of(epsilons: FloatArray, deltas: FloatArray) -> Lines:
-        """Return the lines with rising `epsilons` from 0 that are not redundant."""
+        """Return the lines with `epsilons`, rising from 0, and `deltas`, without those that are redundant."""
         slopes, deltas = np.exp(epsilons), np.minimum.accumulate(deltas)
         kept = upper_hull(slopes, -deltas)
         return Lines(epsilons[kept], deltas[kept], slopes[kept])

@@ -272,8 +272,9 @@ class MeanContour:
     ) -> float:
         """Return an upper bound of the aliases (errors of the trapezoidal rule) of C(0), divided by e^{M(s0)}.
 
-        C(0) is the mean of V_+ for the smoothed sum V, and M its log-moment function. `length` is the period of the
-        aliases.
+        C(0) is the mean of V_+ for the smoothed sum V of n independent `terms`, and M its log-moment function.
+        `length` is the period of the aliases, `square` the variance of the smoothing, `log_total` M(s0) at the point s0
+        of `tilt`, and `most` an upper bound of C(0)/e^{M(s0)}.
         """
         s0 = tilt.at
         least = 0.5 * length / max(tilt.curvature + square, 1e-300)
@@ -289,7 +290,8 @@ class MeanContour:
     def _alias_above(self, terms: list[float], s1: float, s0: float, length: float, square: float) -> float:
         """Return ln of a bound of the sum of C(k L) e^{s0 k L} over k >= 1, by the moment of V at `s1` > `s0`.
 
-        C(y) is the mean of (V - y)_+ for the smoothed sum V, and L = `length` the period of the aliases.
+        C(y) is the mean of (V - y)_+ for the smoothed sum V, and L = `length` the period of the aliases. `square` is
+        the variance of the smoothing.
         """
         drop = (s1 - s0) * length
         if drop <= 0:

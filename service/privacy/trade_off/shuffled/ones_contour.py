@@ -61,7 +61,7 @@ Ends = tuple[FloatArray, FloatArray]
 @final
 @dataclass(frozen=True, slots=True)
 class OnesNear:
-    """Tests "at least J ones" for some J around the best one at a threshold, and bounds of ln delta there.
+    """Tests "at least J ones" for some J around the best J at a threshold, and bounds of ln delta there.
 
     Attributes
     ----------
@@ -154,7 +154,7 @@ class OnesContour:
         return float(Fraction(total, ONE) - exact)
 
     def _rough_moment(self, tilt: float, number: float) -> float:
-        """Return an upper bound of K(s) - s J at a real tilt s for J = `number`."""
+        """Return an upper bound of K(s) - s J at a real tilt s for J = `number`; K(s) = ln E e^{s R} for R ones."""
         grown = math.expm1(tilt)
         parts = [count * math.log1p(p * grown) for count, p in zip(self.kinds, self.shares, strict=True)]
         parts.append(-tilt * number)
@@ -239,7 +239,7 @@ class OnesContour:
         return [(0.0, 0.0), *((each, self._rough_moment(each, number)) for each in tilts if each > 0)]
 
     def _transform(self, t: FloatArray, middle: float) -> tuple[np.ndarray, FloatArray]:
-        """Return e^{K(s0 + i t) - K(s0) - i t J} for J = `middle`, and its relative error.
+        """Return e^{K(s0 + i t) - K(s0) - i t J} for J = `middle`, and a bound of its relative error.
 
         K is the log-moment function of the number of ones, and s0 the tilt of the contour.
         """

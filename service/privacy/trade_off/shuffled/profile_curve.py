@@ -65,6 +65,13 @@ class ProfileCurve(AbstractTradeOff):
     """Trade-off curve with enclosures of ln delta(eps) for eps >= 0, in both directions.
 
     Subclasses define `log_delta`, `largest_log_ratio` and `reversed`.
+
+    Attributes
+    ----------
+    is_listed : bool
+        Whether an evaluation costs so little that no table is needed.
+    near_root : float
+        Distance of ln delta from its target at which the search for an epsilon stops, and bounds of epsilon are proved.
     """
 
     evidence = Evidence.CERTIFIED
@@ -72,9 +79,7 @@ class ProfileCurve(AbstractTradeOff):
     searches_points = True
     has_only_profile = True
     is_listed: bool = False
-    """Whether an evaluation costs so little that no table is needed."""
     near_root: float = NEAR_ROOT
-    """Distance of ln delta from its target below which a guess of epsilon is bounded."""
 
     @abstractmethod
     def log_delta(self, epsilon: float, nodes: int) -> LogProfile:
@@ -240,7 +245,7 @@ class ProfileCurve(AbstractTradeOff):
         return c, self._many(c), self._swapped._many(c)  # noqa: SLF001 - the same class
 
     def _ends_at(self, rate: float, *, with_error: bool = True) -> tuple[float, float, float, float]:
-        """Return (lower, upper) of the power at a rate in (0, 1), then of the error (wide without `with_error`)."""
+        """Return (lower, upper) of the power at a rate, then of the type II error (wide without `with_error`)."""
         low, high = self._power_ends(rate)
         if not with_error or high - low <= GOOD * (1 - high):
             return low, high, (1 - high) * (1 - SLACK), (1 - low) * (1 + SLACK)
