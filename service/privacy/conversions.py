@@ -346,8 +346,8 @@ def _size_for(context: Real, step: Real, training: Training) -> Real | None:
     """Return the effective batch size N at which one step has mu = `step`; the batch size if no noise is needed.
 
     mu is that of GMIP, and `context` the arithmetic (mpmath). Without noise N is the batch size n, and noise raises it
-    to n + tau^2 n^2/C^2. The result is None for a batch of
-    one record that would need N < 1.5, because mu need not decrease with N there.
+    to n + tau^2 n^2/C^2. The result is None for a batch of one record that would need N < 1.5, because mu need not
+    decrease with N there.
     """
     dimension, susceptibility = training.dimension, context.mpf(training.susceptibility)
     least = context.mpf(max(training.batch_size, LAST_FALL))

@@ -202,8 +202,8 @@ class SampledGaussianPart(StepPart):
         sigma, the noise over the contribution of one record.
     sample_rate : float
         p, the probability that the record is sampled.
-    exact : ExactShifts or None
-        Both numbers without rounding, if the doubles above are only the nearest to the exact numbers.
+    exact : (Fraction, Fraction) or None
+        sigma and p without rounding, if the doubles above are only the nearest to the exact numbers.
     """
 
     noise_multiplier: float
@@ -538,7 +538,7 @@ class AbstractStep(AbstractMechanism):
         """Return steps that bound a step from both sides; None if the step is known exactly.
 
         The result has steps that some data sets attain (no easier to attack), a step that is no harder to attack, and
-        the sentence that names both theorems.
+        the sentence that names both theorems. The sentence is None if both sides are roundings of one step.
         """
         return None
 

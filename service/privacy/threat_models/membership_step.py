@@ -83,8 +83,8 @@ class MembershipStep(ResolvedStep):
     """Step of noisy SGD under the membership adversary, with a share `sample_rate` < 1 of all records in a batch.
 
     `dimension` is d, `susceptibility` the K of the record (squared length of its whitened gradient), and p the sampling
-    rate. The adversary decides between H0 (record not used) and the mixture (1 - p) H0 + p H1. H1 is
-    the law of a step that uses the record. The direction remove has the inverse curve.
+    rate. The adversary decides between H0 (record not used) and the mixture (1 - p) H0 + p H1. H1 is the law of a step
+    that uses the record. The direction remove has the inverse curve.
     """
 
     type: ClassVar[str] = "noisy_sgd"

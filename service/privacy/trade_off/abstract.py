@@ -337,7 +337,7 @@ class AbstractTradeOff(ABC):
 
     @property
     def global_gdp_mu_error(self) -> float | None:
-        """Number e such that `global_gdp_mu` is attained where alpha >= e and f(alpha) >= e; None if unknown."""
+        """Number e such that a point with alpha >= e and f(alpha) >= e attains `global_gdp_mu`; None if unknown."""
         return None
 
     @abstractmethod

@@ -83,9 +83,10 @@ def sum_laws(mu: float, count: int) -> TwoLaws:
 
 
 def _masses(edges: FloatArray, largest: LargestOfMany) -> tuple[FloatArray, float]:
-    """Return the masses of the maximum `largest` in the cells between `edges`, and an error bound of their logarithms.
+    """Return the masses of the maximum `largest` in the cells between `edges`, and a bound of their error.
 
-    The outermost cells are unbounded. Each mass is a difference of tails on the side where the difference loses less.
+    It is the absolute error of the logarithms. The outermost cells are unbounded. Each mass is a difference of tails on
+    the side where the difference loses less.
     """
     with np.errstate(all="ignore"):
         tails = largest.tails(edges)

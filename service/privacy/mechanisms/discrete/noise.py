@@ -52,7 +52,7 @@ class SampledNoise(AtomicStep):
     step : AbstractStep
         Step without sampling, with an `atomic_law` that is the same for swapped hypotheses.
     rate : float
-        Probability in (0, 1) with which the record is sampled.
+        Probability p in (0, 1) with which the record is sampled.
 
     Notes
     -----

@@ -56,7 +56,7 @@ class SampledChoice(ResolvedStep):
     step : TightPathStep
         The mechanism without sampling.
     rate : float
-        Probability in (0, 1) with which the record is sampled.
+        Probability p in (0, 1) with which the record is sampled.
 
     Notes
     -----

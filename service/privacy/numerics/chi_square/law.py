@@ -175,7 +175,7 @@ class NoncentralChiSquare:
         return Approximation(is_lower, middle, width, slope)
 
     def _small_tails(self, x: FloatArray) -> tuple[BoolArray, FloatArray, FloatArray]:
-        """Return whether each x lies in the lower tail, and bounds of ln of the smaller tail; all of shape (n,)."""
+        """Return whether x lies in the lower tail, and (lower, upper) bounds of ln of the smaller tail; shape (n,)."""
         is_lower = self._is_lower(x)
         low, high = np.empty_like(x), np.empty_like(x)
         by_series = self._is_for_series(x)

@@ -29,7 +29,7 @@ With these levels the width of the bracket is of the order of the rounding.
 
 
 def series_tail(degrees: float, noncentrality: float, x: FloatArray, lower: bool) -> tuple[FloatArray, FloatArray]:
-    """Compute bounds of ln P(X <= x) with `lower`, or of ln P(X > x), by a series; both of shape (n,).
+    """Compute (lower, upper) bounds of ln P(X <= x) with `lower`, or of ln P(X > x), by a series; shape (n,) each.
 
     X is a chi-square number with d = `degrees` degrees of freedom and noncentrality c. With `lower`, x is at most about
     the mean of X, otherwise at least about the mean. The domain is d < 50, x c/4 <= 5100 and x >= 1e-306. The width is

@@ -66,7 +66,7 @@ def exact_log_ratios(population: Population) -> LogRatios:
 
 
 def _summation_error(population: Population) -> float:
-    """Return the error bound of the logarithm of a sum of p(w|D) over subsets, for exact logits.
+    """Return the absolute error bound of the logarithm of a sum of p(w|D) over subsets, for exact logits.
 
     p(w|D) is the probability that the mechanism draws the object w from the data D, and u = 2^-53. Each of the m
     objects has a term. Terms are within (m + 64) u, from exponentials, the normaliser, the quotient and the products. A

@@ -221,7 +221,7 @@ def _weighted_subsets(
 ) -> NDArray[np.bool_]:
     """Draw subsets of `size` points with probability proportional to exp(sum of their scores).
 
-    The result is a mask of shape (count, points).
+    `table` is that of `_log_symmetric_polynomials`. The result is a mask of shape (`count`, points).
     """
     members = np.empty((count, len(scores)), np.bool_)
     left = np.full(count, size)

@@ -76,7 +76,7 @@ def exposure_lower_bound(points: QueryPoints, size: int, bound: ExposureUpperBou
     size : int
         Number n of records in the data.
     bound : ExposureUpperBound
-        Upper bound; the line leads to the point that determines it.
+        Upper bound. Data are projected on the line from the mean of all points to the point that determines it.
     delta : float
         0 < delta <= 1.
 
@@ -276,7 +276,7 @@ def _log_normal_mass(start: FloatArray, end: FloatArray, error: float, side: int
 
 
 def _log_cdf(at: FloatArray, error: float) -> tuple[FloatArray, FloatArray]:
-    """Return ln Phi(t) for t = `at` and its absolute error, if t has an error of at most `error`.
+    """Return ln Phi(t) for t = `at` and its absolute error, if that of t is at most `error`.
 
     |(ln Phi)'(t)| is at most 1 + |t| for t < 0 and at most 1 for t > 0. Infinite arguments are exact.
     """

@@ -157,7 +157,7 @@ class Guarantees:
 def _sum(parts: Sequence[Alternatives], delta: float) -> float:
     """Return the sum of epsilon (nats) over all parts, each at an equal share of `delta`.
 
-    Of the alternative descriptions of a part, the one with the smallest epsilon counts.
+    The smallest epsilon of the alternative descriptions of a part counts.
     """
     share = delta / max(len(parts), 1) / OUTWARD
     if share < SMALLEST_SHARE:

@@ -296,8 +296,8 @@ def _difference_small(
 def _near_one(a: FloatArray, b: FloatArray, a_error: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return ln delta and its absolute error for a < -5, where delta = 1 - phi(a) [R(-a) + R(b)] is close to 1.
 
-    `a_error` bounds the absolute error of a.
-    R is the Mills ratio Phi(-x)/phi(x), with a = eps/mu - mu/2 and b = a + mu for curves of N(0, 1) against N(mu, 1).
+    `a_error` bounds the absolute error of a. R is the Mills ratio Phi(-x)/phi(x), with a = eps/mu - mu/2 and b = a + mu
+    for curves of N(0, 1) against N(mu, 1).
     """
     density = np.exp(-0.5 * a * a - LOG_SQRT_2PI)
     rest = density * SQRT_HALF_PI * (special.erfcx(-SQRT_HALF * a) + special.erfcx(SQRT_HALF * b))

@@ -110,7 +110,7 @@ class NormalComponents:
         return Enclosure(weight - error, min(weight + error, 1.0), Evidence.EXACT)
 
     def log_mass(self, x: FloatArray, sign: int) -> Ends:
-        """Return bounds of ln sum w Phi(x + sign d) over components with weights w and distances d.
+        """Return (lower, upper) bounds of ln sum w Phi(x + sign d) over components with weights w and distances d.
 
         x may be infinite. Both bounds have the shape of x. `sign` is 1 for components on the right of 0, and -1 on the
         left.
@@ -126,9 +126,10 @@ class NormalComponents:
         return np.where(requested < -FARTHEST, -np.inf, below), above
 
     def log_density(self, t: FloatArray, sign: int) -> Ends:
-        """Return bounds of ln sum w e^{sign d t - d^2/2}, the mixture's density over that of N(0, 1) at thresholds t.
+        """Return (lower, upper) bounds of ln sum w e^{sign d t - d^2/2} at thresholds t.
 
-        w and d are weights and distances of the components. Both bounds have the shape of t.
+        The sum is the density of the mixture over that of N(0, 1). w and d are weights and distances of the components.
+        Both bounds have the shape of t.
         """
         seen, rest = self.relevant(t, sign)
         count_work(A_SUM + A_COMPONENT * t.size * len(seen.weights))
@@ -288,7 +289,7 @@ class GaussianMixtureTradeOff(AbstractTradeOff):
         return self._read(left, right)
 
     def _thresholds(self, rates: FloatArray, side: int) -> Ends:
-        """Return bounds of thresholds t with P(x > t) = rate (`side` 1) or P(x < t) = rate (-1) under H0.
+        """Return (lower, upper) bounds of t with P(x > t) = rate (`side` 1) or P(x < t) = rate (-1) under H0.
 
         x is the outcome, in standard deviations of the noise. `rates` are in (0, 1/2].
         """

@@ -239,7 +239,7 @@ class OnesContour:
         return [(0.0, 0.0), *((each, self._rough_moment(each, number)) for each in tilts if each > 0)]
 
     def _transform(self, t: FloatArray, middle: float) -> tuple[np.ndarray, FloatArray]:
-        """Return e^{K(s0 + i t) - K(s0) - i t J} for J = `middle`, and its relative error.
+        """Return e^{K(s0 + i t) - K(s0) - i t J} for J = `middle`, and a bound of its relative error.
 
         K is the log-moment function of the number of ones, and s0 the tilt of the contour.
         """
