@@ -25,10 +25,11 @@ def _as_one_step(steps: Sequence[Step]) -> tuple[Terms, bool] | None:
 
 
 def profile(steps: Sequence[Step], direction: Direction, near: float, nats: int) -> Callable[[arb], arb]:
-    """Return the privacy profile delta of a run as a function of eps (nats), accurate to e^-`nats` near eps = `near`.
+    """Return the privacy profile delta of a run as a function of eps (nats), whose values are balls.
 
-    `direction` is "add" or "remove". The values are balls. The profile is exact below the smallest possible loss, that
-    of a run that never samples the record.
+    Near eps = `near` the radii aim at an absolute error of e^-`nats`. `direction` is "add" or "remove". If `near` is
+    beyond the extreme loss of a run that never samples the record, the function is a closed form there, and NaN on the
+    other side of this loss.
     """
     sampled, mu_squared = split(steps)
     if not (mu_squared or any(step.mirrored or not step.moment(0) for step in sampled)):
