@@ -14,8 +14,8 @@ from privacy_bounds.checker.steps import Direction, NotDecided, Step, Terms, bal
 def _as_one_step(steps: Sequence[Step]) -> tuple[Terms, bool] | None:
     """Return weights and centres of the run as one step, and whether the step is mirrored, or None.
 
-    None means that the run is neither a single step nor a run of plain Gaussian steps. A mirrored step compares two
-    laws that are mirror images at 0, as when one record replaces another.
+    None means that the run is neither a single step nor a run of plain Gaussian steps. A mirrored step compares a law
+    with its mirror image about 0, as when one record replaces another.
     """
     sampled, mu_squared = split(steps)
     if not sampled:
@@ -70,7 +70,8 @@ def largest_power(steps: Sequence[Step], direction: Direction, alpha: Fraction, 
 def _delta_of_one(terms: Terms, mirrored: bool, direction: Direction, eps: arb) -> arb:
     """Return the privacy profile delta(eps) of one step, whose best test has the threshold y* with L(y*) = +-eps.
 
-    L is the loss at the outcome y. The sign is plus for the direction add, and minus for remove.
+    L is the loss at the outcome y. The sign is plus for the direction add, and minus for remove. `terms` has the shifts
+    and weights of the step. A `mirrored` step has the negated shifts without the record.
     """
     sign = 1 if direction == "add" or mirrored else -1
 

@@ -315,9 +315,10 @@ class JobService:
         return job
 
     async def _next_lines(self, name: str, place: int) -> tuple[int, int, list[bytes]] | None:
-        """Return start, stop and result lines of the first saved points of the job `name` from the point `place` on.
+        """Return (start, stop, result lines) of the first saved range of points of the job `name` from `place` on.
 
-        The result is None if no point from `place` on is saved. Raise JobNotFound.
+        `stop` is the index after the last point, and each point has one line. The result is None if no point from
+        `place` on is saved. Raise JobNotFound.
         """
 
         def read() -> tuple[int, int, list[bytes]] | None:

@@ -91,7 +91,7 @@ class Task:
 
     @property
     def is_known(self) -> bool:
-        """Whether the number of this task has been evaluated.
+        """Whether a narrow enclosure of the number of this task has been found.
 
         A task is one number to evaluate.
         """

@@ -104,7 +104,8 @@ def _composed_gaussians(shifts: tuple[tuple[Enclosure, int], ...]) -> TradeOffPa
 def summed(steps: Steps) -> Plan | None:
     """Return the plan (engine, curves and cost) of a run whose law of the loss is an exact sum; None for other runs.
 
-    Such runs consist of (epsilon, delta)-DP steps alone, or of equal Laplace steps.
+    Such runs consist of (epsilon, delta)-DP steps alone, of steps with finite lists of losses (if their direct
+    convolution is inexpensive), or of equal Laplace steps.
     """
     responses = responses_of(steps)
     if responses is not None:
@@ -120,7 +121,7 @@ def summed(steps: Steps) -> Plan | None:
 
 
 def atoms_of(steps: Steps) -> tuple[tuple[AtomicLaw, int], ...] | None:
-    """Return the laws of all steps, with counts, if each has listed losses and their direct convolution is inexpensive.
+    """Return the laws (with counts) of all steps if all are finite lists of losses with an inexpensive convolution.
 
     The result is None for other runs, and for runs of (epsilon, delta)-DP steps alone, which have faster sums. Steps of
     pure 0-DP are left out.

@@ -71,7 +71,7 @@ def invert(steps: Steps, parts: tuple[Counted, ...], options: EngineOptions, lat
     options : EngineOptions
         Options of the engines.
     lattices : callable or None
-        The second engine, or None.
+        Function that builds the curves of the second engine, on lattices; None without this engine.
 
     Raises
     ------
@@ -175,9 +175,9 @@ def listed_beside_a_little_noise(steps: Steps, options: EngineOptions, lattices:
 
 
 def has_many_losses(steps: Steps) -> bool:
-    """Return whether a run has many losses off a lattice, and rare large losses, which make contours long.
+    """Return whether the lists of losses of a run are long, with a list that is neither symmetric nor on a lattice.
 
-    `steps` has pairs (mechanism, number of steps).
+    Contours of such runs are long if large losses are rare. `steps` has pairs (mechanism, number of steps).
     """
     laws = [part.law for step, _ in steps if isinstance(part := step.part(), AtomsPart)]
     are_many = sum(law.heavy for law in laws) > MOST_SMOOTHED

@@ -86,7 +86,8 @@ def _certain(sub_run: Steps, curves_of: CurvesOfSubRun) -> AbstractTradeOff | No
 def _groups(steps: Steps) -> list[Steps]:
     """Return the sub-runs of a run that give lower bounds, without the whole run.
 
-    These are the steps that contours compose together, each group of equal steps, and one step of each group.
+    These are the steps that contours compose together, each of the first `MOST_GROUPS` groups of equal steps, and one
+    step of each of these groups. For a run of two or more equal steps, the only sub-run is one step.
     """
     if len(steps) == 1:
         step, count = steps[0]

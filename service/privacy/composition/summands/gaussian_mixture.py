@@ -115,7 +115,7 @@ class GaussianMixtureSteps(Summand):
 
     @property
     def _log_rest(self) -> float:
-        """Lower bound of ln w_0, where w_0 is the weight of shift 0 in the mixture; -inf if w_0 may be 0."""
+        """Lower bound of ln w_0, the weight of shift 0 in the mixture; -inf if w_0 may be 0, and for mirrored steps."""
         part = self.part
         taken = math.fsum(w for s, w in zip(part.shifts, part.weights, strict=True) if s > 0) * (1 + part.weight_error)
         taken += part.light

@@ -31,9 +31,9 @@ _TOGETHER = 30_000
 def tilted(loss: FloatArray, log_weight: FloatArray, tilts: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return the weights e^{log_weight + sL - shift}, shape (S, P, n), and the shift, shape (S, P).
 
-    `loss` holds L and `log_weight` the weights at the nodes, shape (P, n). `tilts` holds the tilts s, shape (S, 1) or
-    (S, P). The shift keeps the weights from overflowing; it is 0 unless an exponent exceeds a limit. P is the number of
-    parts of the run, S that of tilts, and n that of nodes.
+    `loss` holds L and `log_weight` ln of the weights at the nodes, shape (P, n). `tilts` holds the tilts s, shape (S,
+    1) or (S, P). The shift keeps the weights from overflowing; it is 0 unless an exponent exceeds a limit. P is the
+    number of parts of the run, S that of tilts, and n that of nodes.
     """
     joint = tilts[:, :, None] * loss
     joint += log_weight

@@ -576,7 +576,7 @@ def highest_turn(
 
 
 def smooth_spacing(need: FloatArray | float, total: FloatArray | float) -> FloatArray:
-    """Return the node distance, in standard deviations, that resolves a normal density to e^-need.
+    """Return the node distance, in standard deviations, with a trapezoid error of e^-need for a normal density.
 
     `total` is the number of steps N. On a contour, the integrand of one of N steps turns by up to 9/sqrt(N) radians for
     each standard deviation of the outcome, and its peak moves by up to as many deviations. Few steps therefore need a

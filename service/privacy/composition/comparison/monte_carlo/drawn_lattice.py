@@ -175,7 +175,8 @@ def _transform_noise(first: FloatArray, second: FloatArray, size: int) -> FloatA
 def _range(law: LossLaw, cut: float) -> tuple[float, float]:
     """Return the smallest loss, and the largest or one exceeded with probability of at most `cut`, both in nats.
 
-    `law` is the law of the loss. The bound on the probability holds under both hypotheses.
+    `law` is the law of the loss. The bound on the probability holds under both hypotheses. Raises
+    UnsupportedCombination if the losses have no lower bound.
     """
     if math.isfinite(law.largest):
         return law.smallest, law.largest

@@ -481,11 +481,13 @@ class DeformedRun:
 
     @cached_property
     def _drawn(self) -> FloatArray:
-        """Sorted distances (nats) of simulated losses from the least loss; empty for runs of more than 32 steps.
+        """Sorted distances (nats) of losses simulated under H0 from the extreme of the loss, or an empty array.
 
-        The sum of few steps has no simple law. The draws are always the same. The array is also empty with a Gaussian
-        part or mirrored steps. A mirrored step compares two laws that are mirror images at 0, as when one record
-        replaces another.
+        The array is empty for runs of more than 32 steps, runs with a Gaussian part, and runs of mirrored steps. A
+        mirrored step compares two laws that are mirror images at 0, as when one record replaces another.
+
+        The extreme is the least loss (the largest one for swapped hypotheses). The sum of few steps has no simple law.
+        The draws are always the same.
         """
         if self._count > _MOST_DRAWN or self._mu_squared > 0 or self._mirrored:
             return np.zeros(0)
@@ -519,9 +521,9 @@ class DeformedRun:
     def _saddle_threshold(self, alpha: float) -> float:
         """Return about the threshold c (nats) with P0(S > c) = `alpha`, by the saddle-point approximation, or NaN.
 
-        S is the privacy loss of the run under P0, the law without the record. The approximation serves, because the
-        tail of a loss with an extreme is unimodal. The result is NaN if the grids of the moments would be too large, or
-        no tilt has a usable approximation.
+        S is the privacy loss of the run, and P0 its law under H0 of this direction. The approximation serves, because
+        the tail of a loss with an extreme is unimodal. The result is NaN if the grids of the moments would be too
+        large, or no tilt has a usable approximation.
         """
         grids = self._grids(45.0 + math.log(self._count) - math.log(alpha), 1.0)
         if grids is None:
