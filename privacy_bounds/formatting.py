@@ -144,7 +144,11 @@ ANSWER_HEADER: Final = ("question", "value", "lower", "upper", "evidence", "meth
 
 
 def answer_rows(answer: Answer) -> list[tuple[str, ...]]:
-    """Return an answer as rows of a table, one for each number."""
+    """Return an answer as rows of a table with the columns ANSWER_HEADER, one row for each number.
+
+    The columns are question, value, lower and upper bound, evidence and method. The value is rounded to the safe side,
+    and bounds are rounded outwards.
+    """
     grounds = (answer.evidence + (", conditional" if answer.conditional else ""), answer.method)
     direction = safe_direction(answer)
     if answer.type == "trade_off":

@@ -81,7 +81,7 @@ class RowReader:
         self._lines = LineReader()
 
     def path(self, name: str) -> str:
-        """Return the path for the results of the job `name` that are still missing."""
+        """Return the path for the results of the job with the id `name` that are still missing."""
         self._lines = LineReader()
         return job_path(name, f"/results?start={self.start}")
 
@@ -125,7 +125,7 @@ class EventReader:
 
 
 def job_path(name: str, below: str = "") -> str:
-    """Return the path of the job `name`, followed by the text `below`, such as "/results"."""
+    """Return the path of the job with the id `name`, followed by the text `below`, such as "/results"."""
     return f"/v1/jobs/{quote(name, safe='')}{below}"
 
 

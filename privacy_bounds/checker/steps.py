@@ -68,7 +68,10 @@ Run = tuple[list[Step], Fraction]
 
 
 def sampled_step(noise: float, rate: float, count: int = 1, mirrored: bool = False) -> Step:
-    """Return `count` Poisson-sampled Gaussian steps with the noise multiplier `noise`. Rate 1 is a plain step."""
+    """Return `count` Poisson-sampled Gaussian steps with the noise multiplier `noise`. Rate 1 is a plain step.
+
+    `mirrored` is that of `Step`.
+    """
     q = Fraction(rate)
     weights, shifts = ((1 - q, q), (Fraction(0), Fraction(1))) if q < 1 else ((q,), (Fraction(1),))
     return Step(Fraction(noise), shifts, weights, count, mirrored)

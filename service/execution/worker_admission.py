@@ -29,7 +29,7 @@ class _RunningComputation:
     started: float
 
     def remaining_seconds(self, now: float) -> float:
-        """Return the expected seconds until the computation ends: its estimate less the elapsed time.
+        """Return the expected seconds from `now` until the computation ends: its estimate less the elapsed time.
 
         A computation that has run for t seconds, longer than estimated, is expected to run for another t seconds.
         """

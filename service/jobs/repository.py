@@ -111,7 +111,7 @@ class JobRepository(Protocol):
         ...
 
     def get(self, name: str) -> StoredJob:
-        """Return the current state of the job `name`. Raise JobNotFound if there is no such job."""
+        """Return the current state of the job with the id `name`. Raise JobNotFound if there is no such job."""
         ...
 
     def request(self, name: str) -> bytes:
@@ -126,7 +126,7 @@ class JobRepository(Protocol):
         ...
 
     def cancel(self, name: str) -> StoredJob:
-        """Cancel the job `name`, unless it has ended, and return it. Raise JobNotFound if there is no such job."""
+        """Cancel the job with the id `name`, unless it has ended, and return it. Raise JobNotFound."""
         ...
 
     def results(self, name: str, start: int, most: int = 1) -> Sequence[ChunkResult]:
@@ -228,14 +228,14 @@ class JobRepository(Protocol):
         ...
 
     def keep_trace(self, name: str, traceparent: str) -> None:
-        """Store the traceparent (id of a trace) of the request that brings the job `name`.
+        """Store the traceparent (id of a trace) of the request that brings the job with the id `name`.
 
         The job itself may be stored before or after.
         """
         ...
 
     def trace_of(self, name: str) -> str | None:
-        """Return the traceparent (id of a trace) of the job `name`, or None.
+        """Return the traceparent (id of a trace) of the job with the id `name`, or None.
 
         The result is None for an unknown job and for a job without a stored trace.
         """

@@ -118,7 +118,7 @@ def effective_batch_size(batch_size: int, noise_std: float, max_grad_norm: float
 
 
 def gaussian_step_mu(dimension: int, susceptibility: float, effective: Fraction) -> float:
-    """Return the membership privacy parameter mu of one step of noisy SGD (Corollary 5.1).
+    """Return the membership privacy parameter mu of one step of noisy SGD.
 
     Parameters
     ----------
@@ -132,7 +132,8 @@ def gaussian_step_mu(dimension: int, susceptibility: float, effective: Fraction)
     Returns
     -------
     float
-        mu = (d + (2N - 1) K)/(N sqrt(2d + 4NK)), an approximation. Infinite for N = 1, where the batch is the record.
+        mu = (d + (2N - 1) K)/(N sqrt(2d + 4NK)), an approximation (Leemann et al. 2023, Corollary 5.1). It is infinite
+        for N = 1, where the batch is the record.
     """
     context = _context(0.0)
     if effective == 1:
@@ -142,7 +143,7 @@ def gaussian_step_mu(dimension: int, susceptibility: float, effective: Fraction)
 
 
 def limit_mu(step_mu: float, sample_rate: Fraction, steps: Fraction) -> float:
-    """Return mu of many steps on random batches by the central limit theorem (Equation 10), an approximation.
+    """Return mu of many steps on random batches by the central limit theorem, an approximation.
 
     Parameters
     ----------
@@ -156,7 +157,7 @@ def limit_mu(step_mu: float, sample_rate: Fraction, steps: Fraction) -> float:
     Returns
     -------
     float
-        mu of the run, an approximation and no bound; infinite if it overflows.
+        mu of the run by Equation 10 of Leemann et al. 2023, no bound; infinite if it overflows.
     """
     if step_mu in (0.0, math.inf):
         return step_mu
@@ -230,7 +231,8 @@ def differential_mu(mu_mip: float, training: Training) -> Enclosure | None:
 def free_mu(training: Training) -> Enclosure:
     """Return the smallest mu for which a run `training` is mu-GMIP without any noise, an approximation.
 
-    GMIP is Gaussian membership inference privacy (Corollary 5.1). The result is infinite for a batch of one record.
+    GMIP is Gaussian membership inference privacy (Leemann et al. 2023, Corollary 5.1). The result is infinite for a
+    batch of one record.
     """
     if training.batch_size == 1:
         return Enclosure.point(math.inf)

@@ -24,7 +24,7 @@ MOST_DEGREES, MOST_NONCENTRALITY = 10**9, 10**12
 
 
 def full_batches(dimension: int, susceptibility: float, effective: Fraction, steps: int) -> AbstractTradeOff:
-    """Return the trade-off curve of steps that all use the whole data set (Theorem 5.1).
+    """Return the trade-off curve of steps that all use the whole data set.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ def full_batches(dimension: int, susceptibility: float, effective: Fraction, ste
     Returns
     -------
     AbstractTradeOff
-        The curve for dimension `steps` d and susceptibility `steps` K.
+        The curve of Leemann et al. 2023, Theorem 5.1, for dimension `steps` d and susceptibility `steps` K.
 
     Raises
     ------

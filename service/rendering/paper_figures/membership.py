@@ -36,7 +36,7 @@ def _at_priors(kind: str, epsilon: float) -> FigurePart:
 def _with_earlier(kind: str, epsilon: float, prior: float, x: float, names: dict[str, str]) -> FigurePart:
     """Return a request for a bound at one epsilon and prior, and for the bounds of earlier papers.
 
-    `x` is the abscissa of the points, and `names` maps methods to names of series.
+    `kind` is the type of the question. `x` is the abscissa of the points, and `names` maps methods to names of series.
     """
     question = {"type": kind, "prior": prior}
 

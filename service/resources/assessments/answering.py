@@ -145,9 +145,9 @@ class Answering:
     def _read(self, question: QuestionSpec, pointer: str) -> None:
         """Evaluate and store the answer to `question` against the strongest attacker.
 
-        Bounds that the stored answers to other questions imply narrow the answer.
-        A stored answer to the question that was cut short is evaluated again, and the narrower answer is stored. Raises
-        PrivacyComputationError with the JSON pointer `pointer`.
+        Bounds that the stored answers to other questions imply narrow the answer. A stored answer to the question that
+        was cut short is evaluated again, and the narrower answer is stored. Raises PrivacyComputationError with the
+        JSON pointer `pointer`.
         """
         before = self._found.get(question)
         try:

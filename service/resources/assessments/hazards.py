@@ -64,7 +64,7 @@ def _hazard(
     failed: bool = False,
     advice: str | None = None,
 ) -> ResponseFields:
-    """Return a hazard with this code, text and status as fields of a response.
+    """Return a hazard with this code, text and status as fields of `AssessedHazard`.
 
     The status "present" means that the context of the request shows the hazard. The service then assesses a changed
     run, in which the hazard is part of the description. `failed` is whether no mechanism describes that run.

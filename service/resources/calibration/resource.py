@@ -165,11 +165,11 @@ def _directions(request: CalibrationsRequest) -> Directions:
 
 
 def _answers(request: CalibrationsRequest, evaluation: PointEvaluation, work: Work) -> ResponseFields:
-    """Return the answers at `evaluation`, a value of the free number, in the order of the targets.
+    """Return the fields `answers`, `worst_cases`, `assumptions` and `hazards` at `evaluation`.
 
-    The worst case accompanies the answers of weaker attackers. Each assumption and hazard is listed once. Raises
-    PrivacyComputationError. A hazard is a known way in which a run is less private than described. `work` is what the
-    answers may use.
+    `evaluation` belongs to a value of the free number, which `request` contains. The answers are in the order of the
+    targets. Those of weaker attackers have an entry in `worst_cases`. Each assumption and hazard is listed once. `work`
+    is what the answers may use. Raises PrivacyComputationError.
     """
     answers = {index: target.answer for index, target in enumerate(evaluation.targets)}
     beside: dict[int, ResponseFields] = {}

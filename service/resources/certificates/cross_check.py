@@ -59,7 +59,10 @@ def _worst(outcomes: list[tuple[str, str]]) -> str:
 
 
 def _outcomes(request: BoundsRequest, question: QuestionSpec, answer: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the outcome of each check of `answer` to `question`, with the reason for a disagreement."""
+    """Yield (outcome, reason) for each check of `answer` to `question`; the reason is "" without a disagreement.
+
+    Outcomes are `agreed`, `not_decided`, `not_covered` and `disagreed`.
+    """
     try:
         steps = steps_of(request.mechanism, request.threat_model)
         comparison_of(question, 0.0)

@@ -234,8 +234,8 @@ def _proved(request: PmpExponentialRequest, scaled: _Scaled) -> float:
     """Return an epsilon of differential privacy that the mechanism has for all data, rounded up.
 
     The value is epsilon B/S, where S is the sensitivity that scales the logits, and B that on all possible data. For
-    Euclidean losses, B is also at most the largest distance between two objects, over the number of records in a mean.
-    For given losses, the requested S is trusted as B, and only enlarged if the losses exceed it by rounding.
+    Euclidean losses, B is also at most the largest distance between two objects, for a mean divided by the number of
+    records. For given losses, the requested S is trusted as B, and only enlarged if the losses exceed S by rounding.
     """
     factor = request.epsilon / scaled.sensitivity
     if scaled.beyond is None:

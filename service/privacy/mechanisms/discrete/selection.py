@@ -70,7 +70,8 @@ SEVERAL: Final = (
 class PathStep(ResolvedStep):
     """Step that is no easier to attack than Laplace noise of scale 1 whose shift is `eta`.
 
-    The path lemma in the module docstring of `selection.py` proves this.
+    The path lemma proves this: laws M_s, 0 <= s <= 1, lead from one data set to the other, and M_s and M_t are
+    (eta |s - t|)-DP for all s and t.
     """
 
     __slots__ = ()

@@ -92,6 +92,7 @@ def _sum(numerator: FloatArray, denominators: FloatArray, weights: FloatArray) -
     Parameters
     ----------
     numerator : array, shape (n,)
+        One number for each sum.
     denominators : array, shape (K,)
         Increasing.
     weights : array, shape (K + 1,)

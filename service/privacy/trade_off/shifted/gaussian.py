@@ -281,10 +281,9 @@ def _difference_small(
     """Return the difference R(a) - R(a + mu) of Mills ratios and a bound of its relative error, for mu <= 1/128.
 
     R(x) = Phi(-x)/phi(x). `ratio` is eps/mu = a + mu/2, and `a_error` bounds the absolute error of a. The function
-    ignores the arguments `_a` and `_b`, which `_difference` needs.
-    The difference is the integral of 1 - x R(x) over [a, a + mu], by three Gauss-Legendre nodes. The quadrature
-    error is mu^6/2016000 times at most 48 (the largest ratio of the sixth derivative of the integrand to the integrand,
-    at 0), relatively below 1e-17.
+    ignores the arguments `_a` and `_b`, which `_difference` needs. The difference is the integral of 1 - x R(x) over
+    [a, a + mu], by three Gauss-Legendre nodes. The quadrature error is mu^6/2016000 times at most 48 (the largest ratio
+    of the sixth derivative of the integrand to the integrand, at 0), relatively below 1e-17.
     """
     nodes = [np.minimum(ratio, FAR) + node * (0.5 * mu) for node in GAUSS_LEGENDRE]
     first, middle, last = (1 - x * (SQRT_HALF_PI * special.erfcx(SQRT_HALF * x)) for x in nodes)

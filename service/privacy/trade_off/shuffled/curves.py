@@ -34,7 +34,7 @@ NEXT_TO_TOP: Final = 1 - 1e-9
 
 @final
 class MeanCurve(ProfileCurve):
-    """Trade-off curve of a mean form (`mean_form.py`) with many outcomes.
+    """Trade-off curve of a pair of laws of report counts in categories (`MeanForm`), with many outcomes.
 
     Parameters
     ----------

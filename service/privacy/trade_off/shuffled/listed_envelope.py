@@ -53,7 +53,7 @@ class ListedEnvelope:
         self._tops = self._heights()
 
     def _heights(self) -> FloatArray:
-        """Return upper bounds of M(c) for the log slopes c >= 0 of the edges, and of M'(-c) for c < 0.
+        """Return upper bounds of M(c) for the log slopes c >= 0 of the polygon's edges, and of M'(-c) for c < 0.
 
         M is the largest profile of the laws, and M' that of the swapped hypotheses.
         """

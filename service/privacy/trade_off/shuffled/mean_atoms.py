@@ -39,7 +39,7 @@ SMALLEST_DROPPED, LARGEST_DROPPED = -200.0, -150.0
 
 
 def listed_mean(form: MeanForm) -> AtomicLaw:
-    """Return the law of the loss of a mean form, by listing all outcomes.
+    """Return the law of the loss of a pair of laws of report counts (mean form), by listing all outcomes.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ def rare_reports(form: MeanForm) -> int | None:
 
 
 def listed_rare(form: MeanForm, m: int) -> AtomicLaw:
-    """Return the law of the loss of a mean form of many reports, nearly all of which are in one category.
+    """Return the law of the loss for a pair of laws of many reports, nearly all of which are in one category.
 
     Parameters
     ----------

@@ -94,7 +94,7 @@ class _Tilt:
 
 @final
 class MeanContour:
-    """Enclosures of ln delta(eps) of a mean form, for eps below the largest log-likelihood ratio."""
+    """Enclosures of ln delta(eps) of laws of report counts (`MeanForm`), for eps below the largest log ratio."""
 
     def __init__(self, form: MeanForm) -> None:
         self.form = form
