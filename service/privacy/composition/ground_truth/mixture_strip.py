@@ -126,7 +126,8 @@ class PairStrip(AnalyticStrip):
 def strip_of(mixture: ExactMixture) -> AnalyticStrip:
     """Return the strip of a mixture in which its density ratio has no zero.
 
-    The strip is the set 0 <= Im y < height, in which error bounds of sums over nodes hold.
+    The strip is the set 0 <= Im y < height, in which error bounds of sums over nodes hold. Raises
+    UnsupportedCombination if the shifts are too far apart.
     """
     if len(mixture.shifts) == 2 and mixture.shifts[0] == 0:
         with ctx.workprec(STRIP_BITS):

@@ -269,7 +269,10 @@ class _Runs:
                 task.known[task.wanted] = Enclosure(1 - 1.01 * max(most, 1e-13), 1.0, Evidence.CERTIFIED)
 
     def _placed(self) -> Iterator[PlannedContour]:
-        """Yield a contour for every run, or several contours where the thresholds of its numbers are far apart."""
+        """Yield a contour for every run, or several contours where the thresholds of its numbers are far apart.
+
+        Runs without a suitable tilt have no contour.
+        """
         owner, guesses, asked = self._guesses()
         low, high = np.full(len(self._core), np.inf), np.full(len(self._core), -np.inf)
         np.minimum.at(low, owner, guesses)

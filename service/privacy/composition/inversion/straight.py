@@ -178,8 +178,9 @@ class StraightContour:
     def integrals(self, thresholds: FloatArray) -> Integrals:
         """Return enclosures of the integrals I0(c), I1(c), ID(c) at the `thresholds` c (nats), shape (..., R).
 
-        I0 and I1 are the tails of the loss beyond c under H0 and H1, and ID is its profile delta(c). The last axis has
-        one column for each of the R contours; one contour takes arrays of any shape.
+        I0 and I1 are the tails of the loss beyond c under H0 and H1, and ID is its profile delta(c). Left of the poles
+        0 and 1 each lacks a known term (`Integrals`). The last axis has one column for each of the R contours; one
+        contour takes arrays of any shape.
         """
         c = thresholds.reshape(-1, len(self.theta))
         shift = c - self.center

@@ -403,8 +403,8 @@ class TiltGrid:
         """Return a tilt above 1 for each of n thresholds (nats), where contours evaluate the profile itself.
 
         The first tilt is the best for the largest threshold, or the tilt that most requests share. The next serves the
-        largest threshold that loses more than `slack` nats by the first, and so on. Tilts are real numbers at which
-        contours may cross the axis (`TiltGrid`).
+        largest threshold that loses more than `slack` nats by the first, and so on. Without any tilt above 1 the result
+        is that of `for_thresholds`. Tilts are real numbers at which contours may cross the axis (`TiltGrid`).
         """
         self._extend_to("threshold", float(thresholds.min()), float(thresholds.max()))
         tilts = [tilt for tilt in self._sides[1] if tilt.theta > 1]

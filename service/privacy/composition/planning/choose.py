@@ -92,11 +92,12 @@ def plan(
     `auto` takes the first of these engines that can serve, and adds `discretised` where `contour` is wide:
 
     - `closed_form`: one step of any kind; any number of Gaussian and gdp steps; runs of `pure_dp` and `approximate_dp`
-      steps of few kinds; equal Laplace steps that are few enough for exact sums; one step, or such Laplace steps,
-      composed with few steps of two losses (pure and approximate DP),
-    - `contour`: any mix of Gaussian, gdp and Laplace steps, sampled or not, and of steps of two losses; steps of two
-      losses alone where they are too many for sums. It does not serve a mix without a Gaussian step whose Laplace steps
-      are so few that atoms dominate,
+      steps of few kinds; steps with finite lists of losses whose direct convolution is inexpensive; equal Laplace steps
+      that are few enough for exact sums; one step, or such Laplace steps, composed with few steps of two losses (pure
+      and approximate DP),
+    - `contour`: any mix of Gaussian, gdp and Laplace steps, sampled or not, and of steps of two losses or with short
+      lists of losses; the latter two alone where they are too many for sums. It does not serve a mix without a Gaussian
+      step whose Laplace steps are so few that atoms dominate,
     - `discretised`: any steps.
 
     One step composed with steps of two losses is evaluated on contours first. The curves of a mixture are those of its

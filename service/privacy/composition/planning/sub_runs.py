@@ -49,7 +49,8 @@ def with_guarantees(whole: TradeOffPair, steps: Steps, curves_of: CurvesOfSubRun
 
     The sub-runs are: all steps that contours compose, and every group of the other equal steps. A group of N equal
     steps has the smaller epsilon of two: that of its own curves, and N times that of one step. `curves_of` returns the
-    curves of a sub-run, or None. Runs of more than `MOST_GROUPS` groups, and single steps, are returned unchanged.
+    curves of a sub-run, or None. Estimates, runs of more than `MOST_GROUPS` groups, and single steps are returned
+    unchanged.
     """
     if sum(count for _, count in steps) == 1 or len(steps) > MOST_GROUPS or not whole.add.evidence.is_certain:
         return whole

@@ -54,8 +54,8 @@ def monte_carlo_pair(steps: Steps, options: EngineOptions) -> TradeOffPair:
     OutOfDomain
         For samples outside 1e3 to 1e7, a negative seed, or a confidence outside (0, 1).
     UnsupportedCombination
-        With field `method`, if modes of the loss are so far apart that its mean and variance are unknown, or if losses
-        that are not Gaussian have no lower bound (a replaced record under sampling).
+        With field `method`, if modes of the loss are so far apart that its mean and variance are unknown. Also if
+        losses that are not Gaussian have no lower bound (a replaced record under sampling).
 
     Notes
     -----

@@ -236,7 +236,7 @@ class CoreLaw:
         odds, lost = math.log(step.rate / (1 - step.rate)) + step.offset, math.log1p(-step.rate)
 
         def rise(v: FloatArray) -> FloatArray:
-            """Return d ln a/dv at a real outcome v, for a(v) = 1 - p + q e^v with the sampling rate p."""
+            """Return d ln a/dv at a real outcome v, for a(v) = 1 - p + p e^{v + offset} with the sampling rate p."""
             return 1 / (1 + np.exp(-(v + odds)))
 
         def log_size(y: FloatArray) -> FloatArray:
