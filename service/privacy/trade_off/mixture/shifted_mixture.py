@@ -146,7 +146,7 @@ class ShiftedMixture(AbstractTradeOff):
         Returns
         -------
         (array, array)
-            Lower and upper bounds of ln delta(eps), shape (n,), from the curve without the independent loss.
+            Lower and upper bounds of ln delta(eps), shape (n,).
         """
         shifts = self.shifts
         thresholds = epsilon[:, None] - shifts.loss
