@@ -238,8 +238,8 @@ class StoredResults:
     ) -> ComputedResult | Lease | None:
         """Return the result of a digest from Redis, the lease (exclusive right) to compute it, or None.
 
-        `cost` is the estimate in microseconds of CPU time. The result is None when Redis is unavailable when the wait
-        was too long, when computing is faster than the round trips, or for a result of a disputed run. Raise
+        `cost` is the estimate in microseconds of CPU time. The result is None if Redis is unavailable, if the wait was
+        too long, if computing is faster than the round trips, or if the result has a number of a disputed run. Raise
         ResultQuarantined.
         """
         found = await shared.result_or_lease(name, digest, cost)

@@ -34,8 +34,8 @@ LIMITED: Final = (
 async def refuse_quarantined(services: AppServices, job: StoredJob) -> None:
     """Raise ResultQuarantined if two engines dispute the result of a job of a single request.
 
-    The search also finds the marker that another instance has left in Redis. The stored result is refused as well if it
-    has a number of a disputed run. Do nothing for a job of several points.
+    The dispute may be known to this instance, or marked in Redis by another instance. The stored result is also refused
+    if it has a number of a disputed run. Do nothing for a job of several points.
     """
     computation, results = resource_at(job.resource), services.runner.results
     if computation.chunking is not None:
