@@ -42,7 +42,8 @@ class _HeapEntry(NamedTuple):
 class InMemoryResultCache:
     """Cache of response bodies with a limit on entries and a limit on bytes.
 
-    The weight of a requester is the bytes of its results plus `max_bytes / max_entries` for each result.
+    In a full cache, the requester with the largest weight loses its least recently used result. The weight is the bytes
+    of its results plus `max_bytes / max_entries` for each result.
     """
 
     def __init__(self, max_entries: int, max_bytes: int) -> None:

@@ -71,7 +71,10 @@ class ComputationRunner:
         validate: RequestValidator,
         tracing: Tracing | None = None,
     ) -> None:
-        """Set up a runner for the engine version of `results`."""
+        """Set up a runner for the engine version of `results`.
+
+        The digests of the last `max_remembered_bodies` request bodies are kept. `validate` parses request bodies.
+        """
         self.results = results
         self.offer_cross_check: OfferCrossCheck = _offer_nothing
         """Receiver of each answer, from which it draws those that an independent engine computes again."""

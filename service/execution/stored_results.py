@@ -213,8 +213,8 @@ class StoredResults:
     ) -> ComputedResult | Lease | None:
         """Return the result of a digest from Redis, the lease (exclusive right) to compute it, or None.
 
-        `cost` is the estimate in microseconds of CPU time. The result is None when Redis is unavailable when the wait
-        was too long, or when computing is faster than the round trips. Raise ResultQuarantined.
+        `cost` is the estimate in microseconds of CPU time. The result is None if Redis is unavailable, if the wait was
+        too long, or if computing is faster than the round trips. Raise ResultQuarantined.
         """
         found = await shared.result_or_lease(name, digest, cost)
         return self._keep_shared(name, digest, found, requester) if isinstance(found, bytes) else found

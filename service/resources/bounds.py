@@ -173,7 +173,7 @@ def _read(request: BoundsRequest, resolved: ResolvedRequest, work: Work) -> tupl
 def assumptions_and_hazards(
     request: BoundsRequest, mechanism: AbstractMechanism, threat_model: AbstractThreatModel
 ) -> ResponseFields:
-    """Return the assumptions behind the answers to a request, and the hazards that they do not cover.
+    """Return the fields `assumptions` (behind the answers to a request) and `hazards` (which no answer covers).
 
     A hazard is a known way in which a run is less private than described.
     """
@@ -187,7 +187,9 @@ def assumptions_and_hazards(
 def beside_relaxed(
     model: WorstCase, attacker: TradeOffPair, request: BoundsRequest, work: Work, plan: Plan
 ) -> ResponseFields:
-    """Return the answers against the strongest attacker `model`, for display beside those against a weaker attacker.
+    """Return the answers against the strongest attacker `model`, to be shown beside those against a weaker attacker.
+
+    The result has the fields of `RelaxedComparison`.
 
     `plan` has the engine of the strongest attacker's curves, and `work` is what the answers may use. If the worst case
     caps the answers of the weaker attacker (`attacker`), every question has already been evaluated for the worst case.

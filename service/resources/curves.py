@@ -140,7 +140,7 @@ def _grid(grid: RateGrid) -> FloatArray:
 def _curves(
     request: CurvesRequest, planned: CurvePlans, rates: FloatArray, work: Work
 ) -> tuple[list[ResponseFields], list[Read]]:
-    """Return every trade-off curve at the false positive rates `rates`, as response fields and as evaluated points.
+    """Return all trade-off curves at the false positive rates `rates`: fields of `Curve`, and (points, evidence) pairs.
 
     `planned` has the chosen engines, and `work` is what all evaluations may use.
     """

@@ -33,7 +33,8 @@ LIMITED: Final = (
 async def refuse_quarantined(services: AppServices, job: StoredJob) -> None:
     """Raise ResultQuarantined if two engines dispute the result of a job of a single request.
 
-    The search also finds the marker that another instance has left in Redis. Do nothing for a job of several points.
+    The dispute may be known to this instance, or marked in Redis by another instance. Do nothing for a job of several
+    points.
     """
     computation = resource_at(job.resource)
     if computation.chunking is None:

@@ -225,7 +225,7 @@ def _power_at(rate: float, answer: ResponseFields) -> ResponseFields:
 def _apply_policy(
     request: AssessmentsRequest, rule_results: Sequence[ResponseFields], grounds: RulingGrounds, digest: str
 ) -> ResponseFields | None:
-    """Return the decision of the policy in `request` as fields of the response, or None without a policy.
+    """Return the decision of the policy in `request` as fields of `Decision`, or None without a policy.
 
     `rule_results` are the results of its rules, `grounds` what else the verdict rests on, and `digest` is that of the
     request.
@@ -238,9 +238,11 @@ def _apply_policy(
 def _relaxed(
     run: AssessedRun, plans: AssessmentPlans, shares: WorkBudgetShares, asking: Answering
 ) -> tuple[list[dict[str, Any]], list[NotApplicable]]:
-    """Return the answers against attackers weaker than the worst case, and the list of attackers that do not apply.
+    """Return the weaker attackers with their answers, and the list of attackers that do not apply.
 
-    `asking` stores the answers, and `shares` divides the allowed work.
+    The former are fields of `AssessedThreatModel`. A worst case under another neighbouring relation than that of the
+    run comes before the first attacker beside whom the worst case is shown. `asking` stores the answers, and `shares`
+    divides the allowed work.
     """
     fields: list[dict[str, Any]] = []
     others, shown = list(plans.attackers.others), [run.threat_model]

@@ -45,7 +45,7 @@ def is_lasting(problem_type: str) -> bool:
 
 
 def problem_of(point: int, error: Exception) -> ResponseFields:
-    """Return the problem document of the point with the index `point` of a sweep.
+    """Return the problem of the point with the index `point` of a sweep, as fields of `PointProblem`.
 
     Raises `error` itself unless it is an error of a request.
     """

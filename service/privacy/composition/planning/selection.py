@@ -93,8 +93,8 @@ def selected_plan(mechanism: Selected, method: str, planners: Planners) -> Plan:
 def _composed(mechanism: Selected, planners: Planners) -> Plan | None:
     """Return the plan of the composition of all trials of a selection with a fixed number of trials, or None.
 
-    `mechanism` is the selection. The result is None if its trials cannot be composed, or only by an engine outside
-    `ENGINES`.
+    `mechanism` is the selection, and `planners` has the function that plans the composition. The result is None if the
+    trials cannot be composed, or only by an engine outside `ENGINES`.
     """
     try:
         whole = mechanism.composed

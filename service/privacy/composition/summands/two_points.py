@@ -146,7 +146,7 @@ class TwoPointOnContour(SummandOnContour):
 
     @property
     def origin(self) -> tuple[float, float]:
-        """Log-moment function K(theta) of all steps at the tilt theta (nats), and a bound of its error."""
+        """Log-moment function K(theta) of all steps at the tilt theta (nats), and a bound of its absolute error."""
         return self._origin
 
     def log_majorants(self, heights: FloatArray) -> tuple[FloatArray, FloatArray]:

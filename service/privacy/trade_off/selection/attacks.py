@@ -59,7 +59,9 @@ GUESSING: Final = PolygonTradeOff(Corners(_ENDS, _ENDS[::-1], _ENDS, _ENDS[::-1]
 
 
 def attacked(ahead: Nodes, back: Nodes, counts: TrialCounts, epsilons: FloatArray) -> AbstractTradeOff:
-    """Return the curve of the best tests of zones of scores against the best of K runs.
+    """Return the curve of attacks on the best of K runs.
+
+    Each attack gives the outcomes of a run scores in zones. It tests whether the best score is in one of some zones.
 
     Parameters
     ----------

@@ -92,9 +92,10 @@ def _divided_where_steep(curve: AbstractTradeOff, nodes: Nodes) -> Nodes:
 
 
 def _profile(curve: AbstractTradeOff, nodes: Nodes) -> tuple[FloatArray, FloatArray]:
-    """Return thresholds (nats, rising) and upper bounds of delta at each: the slopes of chords between the nodes.
+    """Return thresholds (nats, rising), and upper bounds of delta at each.
 
-    At the largest log-likelihood ratio, delta is the mass of infinite ratios. At the smallest ratio c it is 1 - e^c.
+    The thresholds are the log slopes of the chords of the power between the nodes, and the extreme ratios. At the
+    largest log-likelihood ratio, delta is the mass of infinite ratios. At the smallest ratio c it is 1 - e^c.
     """
     with np.errstate(all="ignore"):
         slopes = np.log(differences(nodes.power[1], nodes.error[0])) - np.log(nodes.widths)
