@@ -301,8 +301,8 @@ ERROR_PROBLEMS: Final[dict[type[Exception], ProblemDefinition]] = {
         "/problems/result-quarantined",
         "Result under examination",
         500,
-        "Two independent engines disagree about a number of this run, so none of its numbers is served. Do not use "
-        "earlier copies of them. Send the request again after an upgrade of the engine.",
+        "Two independent engines disagree about this run. The service returns no number of this run, so do not use "
+        "earlier copies. Send the request again after an upgrade of the engine.",
     ),
     Unauthenticated: ProblemDefinition(
         "/problems/unauthenticated",
