@@ -205,7 +205,7 @@ class Bounds:
 
 
 def _answers_html(answers: list[Answer], response: BoundsResponse, origin: Origin) -> str:
-    """Return answers as a table.
+    """Return answers as an HTML table.
 
     If the threat model is weaker than the worst case, the worst-case answers follow below.
     """

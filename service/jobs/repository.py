@@ -103,10 +103,10 @@ class JobRepository(Protocol):
         """Store a new job, whose first chunks may have `size` points, and return the job.
 
         `request` is the JSON of the request, `key` the idempotency key or None, and `fingerprint` identifies the body.
-        Return the existing job if the requester has sent this key with this body before. If the stored bytes exceed the
-        quota, first remove jobs that ended longest ago, from the requester that stores the most and at least as much as
-        this one. Raise IdempotencyKeyReused for a key of another body, and QueueFull if the requester would hold more
-        than remains free.
+        Return the existing job if the requester has sent this key with this body before. While the requester would hold
+        more bytes than remain free, first remove ended jobs, the oldest first. They are those of the requester that
+        stores the most, and at least as much as this one. Raise IdempotencyKeyReused for a key of another body, and
+        QueueFull if the requester would still hold more than remains free.
         """
         ...
 

@@ -164,7 +164,7 @@ def _of_the_context(run: AssessedRun, numbers: Numbers) -> Iterator[ResponseFiel
 
 
 def largest_delta(run: AssessedRun) -> float:
-    """Return the delta from which on (epsilon, delta)-DP allows to publish a whole record: 1/(number of records).
+    """Return the smallest delta at which (epsilon, delta)-DP allows the publication of a record: 1/(number of records).
 
     If the number of records is unknown, the smallest possible number counts: the records of a batch.
     """

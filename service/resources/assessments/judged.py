@@ -300,9 +300,10 @@ def _accumulation(run: AssessedRun) -> Change | None:
 
 
 def batches_are_between_updates(run: AssessedRun) -> bool:
-    """Return whether the context states the records between two updates of the model.
+    """Return whether the batch size of the context, counted between two updates of the model, determines the rate.
 
-    Backward passes between updates cannot be meant then. One batch size does not determine the rates of a schedule.
+    The rate then counts all backward passes between two updates. The size of the data set must be known, and no step
+    may state several rates, because one batch size does not determine the rates of a schedule.
     """
     schedules = [node for node in nodes_of(run.mechanism) if len(set(_stated_rates(node))) > 1]
     return run.context.batch_size is not None and bool(run.sizes) and not schedules

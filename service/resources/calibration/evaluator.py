@@ -91,8 +91,7 @@ class PointEvaluation:
     def to_failing(self, group: Sequence[int]) -> float:
         """Return how much larger the largest height of `group` must be for a target to fail provably.
 
-        The height is the distance of a target from being met, about in log odds of the answer. `group` has indices of
-        targets.
+        The height is the distance of a target from being met (`TargetEvaluation`). `group` has indices of targets.
         """
         return min(self.targets[index].to_failing for index in group)
 
