@@ -89,7 +89,7 @@ class Cumulants(Protocol):
     """Protocol of a privacy loss S whose log-moment function K(s) = ln E0 e^{sS} is known at real s (*tilts*)."""
 
     def cumulants(self, tilts: FloatArray) -> RealCumulants:
-        """Return K, K', K'' at real tilts of shape (S,), with a bound of the error of K.
+        """Return K, K', K'' at real tilts of shape (S,), with a bound of the absolute error of K.
 
         K is the log-moment function of the loss (`Cumulants`). S is the number of tilts.
         """
