@@ -159,7 +159,7 @@ class JobRepository(Protocol):
     def save(self, claim: ClaimedChunk, lines: bytes, size: int) -> StoredJob:
         """Save the result lines of a claimed chunk (range of points), and return the job.
 
-        The next chunks of the job may have `size` points. Change nothing if the chunk has results, was split, or
+        The next chunks of the job may have `size` points. Nothing is changed if the chunk has results, was split, or
         belongs to an earlier generation. Results of a claim that another worker took over are valid and saved.
         """
         ...
@@ -176,16 +176,16 @@ class JobRepository(Protocol):
     def fail(self, job_id: str, generation: int, problem: bytes) -> StoredJob:
         """End an active job with the JSON problem document `problem`, and return the job.
 
-        Change nothing if the job has ended or was restarted after this `generation`, a counter of its restarts.
+        Nothing is changed if the job has ended or was restarted after this `generation`, a counter of its restarts.
         """
         ...
 
     def restart(self, job_id: str, generation: int, engine_version: str, digest: str, size: int) -> StoredJob:
         """Restart an active job of this generation under another engine version, and return the job.
 
-        `digest` is that of the request under the new version, and `size` the number of points of the first chunks.
-        Delete its results and queue the job with the next generation. Change nothing if the generation differs or the
-        job has ended.
+        `digest` is that of the request under the new version, and `size` the number of points of the first chunks. Its
+        results are deleted, and the job is queued with the next generation. Nothing is changed if the generation
+        differs or the job has ended.
         """
         ...
 

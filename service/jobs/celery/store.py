@@ -167,7 +167,7 @@ class RedisStore(RedisOverview):
     def fail(self, job_id: str, generation: int, problem: bytes) -> StoredJob:
         """End an active job with the problem document `problem`, and return the job.
 
-        Change nothing if the job has ended or was restarted after this `generation`, a counter of its restarts.
+        Nothing is changed if the job has ended or was restarted after this `generation`, a counter of its restarts.
         """
         sealed = self.authenticator.sign("problem", job_id, problem)
         return self._parse_job(job_id, self._run(scripts.END, job_id, "failed", sealed, generation))
@@ -214,8 +214,8 @@ class RedisStore(RedisOverview):
     def save(self, claim: ClaimedChunk, lines: bytes, size: int) -> StoredJob:
         """Save the results of a claimed chunk (range of points), and return its job.
 
-        `lines` are the results in their stored form. Later chunks of the job may have `size` points. Change nothing if
-        the chunk has results, was split, or belongs to a job that ended or was restarted.
+        `lines` are the results in their stored form. Later chunks of the job may have `size` points. Nothing is changed
+        if the chunk has results, was split, or belongs to a job that ended or was restarted.
         """
         chunk = claim.chunk
         sealed = self._signed_lines(claim.job, chunk, lines)
@@ -234,8 +234,8 @@ class RedisStore(RedisOverview):
     def restart(self, job_id: str, generation: int, engine_version: str, digest: str, size: int) -> StoredJob:
         """Restart an active job under another engine version, and delete its results.
 
-        Change nothing if the job has ended or was restarted after this `generation`. `digest` is that of the request
-        under the new version. `size` is the number of points of its first chunks.
+        Nothing is changed if the job has ended or was restarted after this `generation`. `digest` is that of the
+        request under the new version. `size` is the number of points of its first chunks.
         """
         body = {"digest": digest, "engine_version": engine_version, "generation": generation + 1}
         sealed = self.authenticator.sign("version of a job", job_id, json.dumps(body).encode())

@@ -218,8 +218,8 @@ class SqliteStore:
     def save(self, claim: ClaimedChunk, lines: bytes, size: int) -> StoredJob:
         """Save the results of a claimed chunk (range of points), and return the job.
 
-        `lines` are the results in their stored form. Later chunks of the job may have `size` points. Change nothing if
-        the chunk has results, was split, or belongs to a job that ended or was restarted. Raise JobNotFound for a
+        `lines` are the results in their stored form. Later chunks of the job may have `size` points. Nothing is changed
+        if the chunk has results, was split, or belongs to a job that ended or was restarted. Raise JobNotFound for a
         removed job.
         """
         chunk = claim.chunk
@@ -254,7 +254,7 @@ class SqliteStore:
     def fail(self, job_id: str, generation: int, problem: bytes) -> StoredJob:
         """End an active job with the JSON problem document `problem`, and return the job.
 
-        Change nothing if the job has ended or was restarted after this `generation`, a counter of its restarts.
+        Nothing is changed if the job has ended or was restarted after this `generation`, a counter of its restarts.
         """
         with self._file.write_transaction() as database:
             job = read_job(database, job_id)
@@ -263,8 +263,8 @@ class SqliteStore:
     def restart(self, job_id: str, generation: int, engine_version: str, digest: str, size: int) -> StoredJob:
         """Restart an active job under another engine version, and delete its results.
 
-        Change nothing if the job has ended or was restarted after this `generation`. `digest` is that of the request
-        under the new version. `size` is the number of points of its first chunks.
+        Nothing is changed if the job has ended or was restarted after this `generation`. `digest` is that of the
+        request under the new version. `size` is the number of points of its first chunks.
         """
         with self._file.write_transaction() as database:
             job = read_job(database, job_id)
