@@ -127,8 +127,8 @@ class Asking(ABC):
     ) -> Call[Power]:
         """Compute the largest true positive rate (power) of an attack at each false positive rate.
 
-        The rates are any iterable or array. `direction` is "add" (the null hypothesis is the data without the record)
-        "remove", or "both" (the worse of both directions at each rate).
+        The rates are any iterable or array. `direction` is "add" (the null hypothesis is the data without the record),
+        "remove" (with it), or "both" (the worse of both directions at each rate).
         """
         question = {"type": "trade_off", "false_positive_rates": false_positive_rates, "direction": direction}
         path, request, notes = _about(run, "/v1/bounds", {"questions": [question], **options})
@@ -276,8 +276,8 @@ class Asking(ABC):
     ) -> Call[CertificatesResponse]:
         """Prove one number of `run` with the independent checker, and return its verdict.
 
-        The verdict is proved, refuted or not decided. The number is `value`, or without one the safe number of `bounds`
-        for `question`.
+        The verdict is proved, refuted or not decided. The number is `value`, or without one the safe bound that the
+        method `bounds` answers to `question`.
         """
         from api_schemas.certificates import CertificatesResponse
 

@@ -32,7 +32,8 @@ LINES: Final = 15
 def rounded(value: float, digits: int, rounding: str) -> str:
     """Return a number with at most `digits` significant digits, rounded in the direction `rounding`.
 
-    The directions are those of the module `decimal`. Infinite values are `Infinity` and `-inf`.
+    The directions are those of the module `decimal`. Infinity is `Infinity`, as in JSON responses, minus infinity is
+    `-inf`, and NaN is `nan`.
     """
     if not math.isfinite(value):
         return "Infinity" if value > 0 else str(value)
@@ -143,7 +144,11 @@ ANSWER_HEADER: Final = ("question", "value", "lower", "upper", "evidence", "meth
 
 
 def answer_rows(answer: Answer) -> list[tuple[str, ...]]:
-    """Return an answer as rows of a table, one for each number."""
+    """Return an answer as rows of a table with the columns ANSWER_HEADER, one row for each number.
+
+    The columns are question, value, lower and upper bound, evidence and method. The value is rounded to the safe side,
+    and bounds are rounded outwards.
+    """
     grounds = (answer.evidence + (", conditional" if answer.conditional else ""), answer.method)
     direction = safe_direction(answer)
     if answer.type == "trade_off":

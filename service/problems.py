@@ -13,6 +13,7 @@ Exception
   - UnsupportedCombination
   - NumericalFailure
   - DeadlinePassed
+  - DisputedRun
 - AccessError                 access/errors.py: who may call
   - Unauthenticated
   - MissingScope
@@ -76,7 +77,7 @@ from service.jobs.errors import (
     ResultsTooLarge,
 )
 from service.parsing import DuplicateKeys, InvalidRequest, MalformedJson, NotANumber, TooManyJsonValues
-from service.privacy.errors import DeadlinePassed, NumericalFailure, OutOfDomain, UnsupportedCombination
+from service.privacy.errors import DeadlinePassed, DisputedRun, NumericalFailure, OutOfDomain, UnsupportedCombination
 from service.resources.array_archive import ArchiveError
 
 
@@ -295,6 +296,13 @@ ERROR_PROBLEMS: Final[dict[type[Exception], ProblemDefinition]] = {
         500,
         "Two independent engines disagree about this result, so it is not served. Do not use earlier copies of it. "
         "Report the digest to the operators, and send the request again after an upgrade of the engine.",
+    ),
+    DisputedRun: ProblemDefinition(
+        "/problems/result-quarantined",
+        "Result under examination",
+        500,
+        "Two independent engines disagree about this run. The service returns no number of this run, so do not use "
+        "earlier copies. Send the request again after an upgrade of the engine.",
     ),
     Unauthenticated: ProblemDefinition(
         "/problems/unauthenticated",

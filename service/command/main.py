@@ -211,9 +211,9 @@ def _run_operate(parser: argparse.ArgumentParser, chosen: argparse.Namespace) ->
 CHECKED: Final[Mapping[str, Callable[[argparse.ArgumentParser, argparse.Namespace], int]]] = {
     "jobs": _run_jobs,
     "operate": _run_operate,
-    "replay": lambda _, chosen: replay(chosen.file, chosen.keys),
+    "replay": lambda _, chosen: replay(chosen.file, chosen.keys, chosen.quarantine),
     "signing-key": _run_signing_key,
-    "verify": lambda _, chosen: verify(chosen.file, chosen.keys),
+    "verify": lambda _, chosen: verify(chosen.file, chosen.keys, chosen.quarantine),
 }
 """Commands by name. Some check which arguments belong together, and report errors by the parser."""
 

@@ -85,7 +85,7 @@ def is_request(content: Any, computation: Computation[Any, Any]) -> bool:
 
 
 def as_mechanism(state: Any) -> dict[str, Any]:
-    """Return a mechanism unchanged, (an object with `type`), and any other value as an imported mechanism.
+    """Return a mechanism (an object with `type`) unchanged, and any other value as an imported mechanism.
 
     The short forms of the Python client become `dpsgd`, and a note on standard error says so.
     """

@@ -42,7 +42,8 @@ class _HeapEntry(NamedTuple):
 class InMemoryResultCache:
     """Cache of response bodies with a limit on entries and a limit on bytes.
 
-    The weight of a requester is the bytes of its results plus `max_bytes / max_entries` for each result.
+    In a full cache, the requester with the largest weight loses its least recently used result. The weight is the bytes
+    of its results plus `max_bytes / max_entries` for each result.
     """
 
     def __init__(self, max_entries: int, max_bytes: int) -> None:
@@ -107,6 +108,13 @@ class InMemoryResultCache:
         if holding is not None:
             self._remove(holding, (computation, digest))
             self._push_weight(holding)
+
+    def clear(self) -> None:
+        """Remove the results of all requesters (groups or addresses)."""
+        self._entries_by_requester.clear()
+        self._owners.clear()
+        self._weight_heap.clear()
+        self._bytes = 0
 
     async def flush(self) -> None:
         """Return immediately, because `put` stores bodies synchronously."""

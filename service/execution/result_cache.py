@@ -161,7 +161,10 @@ class RedisResultCache:
         self._put(OWNER, "results", name, b"1", max(self._ttl_seconds, self._ground_truth_ttl_seconds))
 
     async def has_owner(self, name: str, timeout_seconds: float) -> bool:
-        """Return whether Redis has an authentic entry of this owner of a result. False if Redis is unavailable."""
+        """Return whether Redis has an authentic entry of an owner of a result. False if Redis is unavailable.
+
+        `name` is that of `result_owners.entry_name`, and `timeout_seconds` limits the call.
+        """
         try:
             return await self._fetch(OWNER, "results", name, timeout_seconds) is not None
         except RedisUnavailable:

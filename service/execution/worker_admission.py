@@ -29,9 +29,9 @@ class _RunningComputation:
     started: float
 
     def remaining_seconds(self, now: float) -> float:
-        """Return the expected seconds until the computation ends.
+        """Return the expected seconds from `now` until the computation ends: its estimate less the elapsed time.
 
-        A computation that exceeded its estimate is expected to need as much time again.
+        A computation that has run for t seconds, longer than estimated, is expected to run for another t seconds.
         """
         elapsed = now - self.started
         return self.seconds - elapsed if elapsed < self.seconds else elapsed

@@ -133,7 +133,7 @@ class RedisStore(RedisOverview):
         return cast("str", self._run(scripts.ADD, job.id, job.requester, hashed, text, *limits, *listed).decode())
 
     def get(self, name: str) -> StoredJob:
-        """Return the current state of the job `name`. Raise JobNotFound if there is no such job."""
+        """Return the current state of the job with the id `name`. Raise JobNotFound if there is no such job."""
         return self._parse_job(name, self._run(scripts.GET, name))
 
     def request(self, name: str) -> bytes:
@@ -159,7 +159,7 @@ class RedisStore(RedisOverview):
         return Page(jobs, found[limit - 1][2].decode() if len(found) > limit else None)
 
     def cancel(self, name: str) -> StoredJob:
-        """Cancel the job `name`, unless it has ended, and return it. Raise JobNotFound if there is no such job."""
+        """Cancel the job with the id `name`, unless it has ended, and return it. Raise JobNotFound."""
         cancelled = self._parse_job(name, self._run(scripts.END, name, "cancelled", "", ""))
         self._wait_until_written()
         return cancelled

@@ -13,7 +13,7 @@ from typing import Final
 from structlog.typing import FilteringBoundLogger
 
 from service.execution.worker_pool import WorkerPool
-from service.jobs.chunk_worker import FindAnswer, WorkerContext, worker_name
+from service.jobs.chunk_worker import FindAnswer, FindDisputedRuns, WorkerContext, worker_name
 from service.jobs.job_plan import JobConstraints, StoreAnswer
 from service.jobs.local.scheduler import LocalScheduler
 from service.jobs.local.store import SqliteStore
@@ -49,6 +49,7 @@ async def local_jobs(
     describe: Callable[[Exception], bytes],
     find_answer: FindAnswer,
     store_answer: StoreAnswer,
+    disputed_runs: FindDisputedRuns,
     metrics: Metrics,
     logger: FilteringBoundLogger,
     audit: AuditStream | None = None,
@@ -74,6 +75,7 @@ async def local_jobs(
         metrics=metrics,
         logger=logger,
         worker=worker_name(),
+        disputed_runs=disputed_runs,
         audit=audit,
         tracing=tracing,
     )

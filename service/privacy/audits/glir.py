@@ -293,8 +293,9 @@ def effective_batch_size(
 
     Notes
     -----
-    t is std^2/lambda, where lambda is the largest variance. If C bounds the gradients, lambda <= C^2 as in Theorem 5.1,
-    and the smaller value is used. Less noise gives a stronger attack, so the curve of N is a bound for all directions.
+    t is std^2/lambda, where lambda is the largest variance. If C bounds the gradients, lambda <= C^2 (Leemann et al.
+    2023, Theorem 5.1), and the smaller value is used. Less noise gives a stronger attack, so the curve of N is a bound
+    for all directions.
     """
     bound = largest_variance if max_grad_norm is None else min(largest_variance, max_grad_norm**2)
     return batch_size + (noise.std * batch_size) ** 2 / (1.0 if noise.proportional else bound)
@@ -351,8 +352,8 @@ def simulated_step(
 
     Notes
     -----
-    The simulation is that of Figure 2a of the paper. Gradients are standard normal. Every query has its own batch, so
-    the trials are independent. The sum of the other gradients of a batch is drawn from its law.
+    The simulation is that of Figure 2a of Leemann et al. 2023. Gradients are standard normal. Every query has its own
+    batch, so the trials are independent. The sum of the other gradients of a batch is drawn from its law.
     """
     shape = members + non_members, dimension
     queries = generator.standard_normal(shape)

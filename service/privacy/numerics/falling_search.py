@@ -106,8 +106,8 @@ class FallingSearch:
     def add(self, which: IndexArray, points: FloatArray, values: FallingValues) -> None:
         """Narrow the intervals of the functions with indices `which` by `values` at `points` of shape (K, n).
 
-        Each function is the one of a root, and its interval contains the root. Each of the n functions has K points,
-        which increase along the first axis.
+        n is the number of these functions. Each has one root, inside its interval, and K points, which increase along
+        the first axis.
         """
         is_left, is_right = values.lower > 0, values.upper <= 0
         last, any_left = _last(is_left)
@@ -141,8 +141,8 @@ class FallingSearch:
     def _gaps(self, which: IndexArray) -> FloatArray:
         """Return the widths of two intervals around each root of the functions with indices `which`, shape (2, n).
 
-        The first interval is proved. The second lies between the last positive and the first other estimate of the
-        function.
+        The first interval is proved. The second lies between the last point with a positive estimate of the function
+        and the first point with an estimate that is not positive.
         """
         least, most = np.maximum(self.left[which], self._start[which]), np.minimum(self.right[which], self._end[which])
         return np.stack((most - least, self._high[which] - self._low[which]))

@@ -134,9 +134,9 @@ def gaussian_run(run: MembershipRun, step_mu: float) -> Repeated:
 
 
 def step_mu_of(run: MembershipRun, susceptibility: float) -> float:
-    """Return the membership parameter mu of one step of `run` by Corollary 5.1; infinite if everything is revealed.
+    """Return the membership parameter mu of one step of `run`; infinite if everything is revealed.
 
-    `susceptibility` is that of the record under attack.
+    mu is that of Leemann et al. 2023, Corollary 5.1. `susceptibility` is that of the record under attack.
     """
     known = math.isfinite(susceptibility)
     effective = run.effective_batch_size if known else Fraction(1)  # size 1 reveals everything as well

@@ -62,17 +62,26 @@ class AbstractTradeOff(ABC):
     Every method takes a one-dimensional float64 array and returns arrays of its shape. Results are enclosures with the
     `evidence` of the curve. Each curve documents the width of its enclosures. Methods raise OutOfDomain for rates and
     deltas outside [0, 1], for NaN and for empty lists.
+
+    Attributes
+    ----------
+    evidence : Evidence
+        Evidence of all results.
+    method : str
+        Name of the engine behind the numbers, as in responses: `closed_form`, `contour`, ...
+    searches_points : bool
+        Whether every point costs a search of the profile, so that callers should prefer the profile.
+    is_capped : bool
+        Whether the formulas already respect the bounds from the extreme log-likelihood ratios.
+    has_only_profile : bool
+        Whether points come from a search of the profile, so that a mixture should mix profiles before the search.
     """
 
     evidence: Evidence
     method: str
-    """Name of the engine behind the numbers, as in responses: `closed_form`, `contour`, ..."""
     searches_points: bool = False
-    """Whether every point costs a search of the profile, so that callers should prefer the profile."""
     is_capped: bool = False
-    """Whether the formulas already respect the bounds from the extreme log-likelihood ratios."""
     has_only_profile: bool = False
-    """Whether points come from a search of the profile, so that a mixture should mix profiles before the search."""
 
     @final
     def points(self, false_positive_rates: FloatArray) -> CurvePoints:
@@ -281,7 +290,7 @@ class AbstractTradeOff(ABC):
     def is_settled(self, epsilon: float) -> bool:
         """Return whether a further evaluation of the profile at `epsilon` (nats) would give no narrower bounds.
 
-        This holds if the profile was evaluated there before and no second engine serves the curve.
+        This holds if the profile was evaluated there before and no other engine can narrow its bounds.
         """
         del epsilon
         return False
@@ -328,7 +337,7 @@ class AbstractTradeOff(ABC):
 
     @property
     def global_gdp_mu_error(self) -> float | None:
-        """Number e such that `global_gdp_mu` is attained where alpha >= e and f(alpha) >= e; None if unknown."""
+        """Number e such that a point with alpha >= e and f(alpha) >= e attains `global_gdp_mu`; None if unknown."""
         return None
 
     @abstractmethod

@@ -40,7 +40,7 @@ class TradeOffPair:
         The curves of the worst case of the same mechanism if they bound these curves. They cap the answers.
     bracket : str or None
         The sentence that names both theorems if the two bounds come from different theorems. None if both bounds rest
-        on one pair that some choice attains in every step.
+        on one pair of laws that some choice of data sets attains in every step.
     second : SecondEngine or None
         The engine that serves where the first engine is wide. Only answers that used it say so.
     limit : WidthLimit or None
@@ -68,9 +68,9 @@ class TradeOffPair:
         return 0 if self.second is None else self.second.times
 
     def notes_since(self, uses: int) -> tuple[str, ...]:
-        """Return the note about the second engine if an answer used it, which narrows enclosures of the first engine.
+        """Return the note of the second engine if an answer used it, otherwise an empty tuple.
 
-        `uses` is the number of uses before this answer. The result is empty without a use since then.
+        `uses` is the number of uses before this answer.
         """
         return (self.second.note,) if self.second is not None and self.second.times > uses else ()
 
@@ -91,7 +91,7 @@ def _either_direction(add: AbstractTradeOff, remove: AbstractTradeOff) -> Abstra
     """
     if add is remove:
         return add
-    if isinstance(add, ExtremeOf) and type(add) is type(remove) and len(add.curves) == len(remove.curves):
+    if isinstance(add, ExtremeOf) and isinstance(remove, ExtremeOf) and len(add.curves) == len(remove.curves):
         # Both directions of one bound belong together, so that their hull is a bound as well.
         pairs = zip(add.curves, remove.curves, strict=True)
         return type(add)(list(itertools.starmap(_either_direction, pairs)))

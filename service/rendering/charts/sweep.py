@@ -188,7 +188,10 @@ def _is_logarithmic(channel: Spec) -> bool:
 
 
 def _series_encoding_or_one_colour(names: list[str], picture: str) -> Spec:
-    """Return colours and strokes for the series. More than `MOST_SERIES` series share one colour and have no legend."""
+    """Return a Vega-Lite encoding of the series `names` by colour and stroke, for the chart named `picture`.
+
+    More than `MOST_SERIES` series share one colour and have no legend.
+    """
     if len(names) > MOST_SERIES:
         return {"color": {"value": COLOURS[0]}, "detail": {"field": "series", "type": "nominal"}}
     encoding = series_encoding(names, picture)

@@ -90,7 +90,7 @@ def test_every_answer_lies_between_that_of_the_maximum_and_those_of_both_curves(
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.thorough) for seed in range(1, 6))])
 def test_mixtures_of_bounds_are_bounds(seed: int) -> None:
-    """A mixture of `TighterOf` bounds the mixture of the maxima in all directions, and nowhere exceeds its parts."""
+    """Check that a mixture of `TighterOf` bounds the mixture of the maxima, and nowhere exceeds its parts."""
     random = np.random.default_rng([SEED, 1, seed])
     parts, tighter, true = both_ways(random)
     _, other, true_other = both_ways(random) if seed % 2 else (None, *[drawn(random)] * 2)
@@ -111,7 +111,7 @@ def test_mixtures_of_bounds_are_bounds(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.thorough) for seed in range(1, 8))])
 def test_power_and_type_two_error_agree_in_every_direction(seed: int) -> None:
-    """The bounds of power and type II error do not improve each other, and powers rise with the rate."""
+    """Check that bounds of power and type II error do not improve each other, and that powers rise with the rate."""
     random = np.random.default_rng([SEED, 2, seed])
     _, tighter, _ = both_ways(random)
     bracket = TradeOffPair(

@@ -91,7 +91,7 @@ class Task:
 
     @property
     def is_known(self) -> bool:
-        """Whether the number of this task has been evaluated.
+        """Whether a narrow enclosure of the number of this task has been found.
 
         A task is one number to evaluate.
         """
@@ -208,7 +208,7 @@ class ContourBatch:
     def _evaluate(self, contour: StraightContour, tasks: Sequence[Task], width: float) -> None:
         """Evaluate one task of each contour, all of one kind, and keep enclosures of relative width up to `width`.
 
-        A task is one number to evaluate (`Task`).
+        `tasks` has one task (number to evaluate) for each contour of `contour`, in their order.
         """
         at = np.array([task.wanted.at for task in tasks])
         match tasks[0].wanted.quantity:

@@ -115,7 +115,7 @@ def read_nodes(add: AbstractTradeOff, remove: AbstractTradeOff, lattice: Lattice
 
 
 def _at_exact_nodes(nodes: LatticeNodes, blur: float) -> LatticeNodes:
-    """Widen the enclosures of D, G and H by their changes when a loss of a node moves by `blur` nats.
+    """Widen the enclosures of D, G and H at the `nodes` by their changes when a loss of a node moves by `blur` nats.
 
     X is the likelihood ratio under H0. D(x) = E(X - x)_+, G(x) = E(x - X)_+ and H(x) = E min(X, x) have slopes of at
     most 1 in x. Convex functions are less steep than their chords further out. H is concave with H(0) = 0, so it is

@@ -137,7 +137,7 @@ LONG_BALLS: Final = 10.0
 
 
 def mixture_of_shifts(losses: int, count: int, loss: float) -> CostModel:
-    """Return the cost of one step, or of `count` Laplace steps, beside steps with the losses +-epsilon.
+    """Return the cost of one step, or of `count` Laplace steps, composed with steps of the losses +-epsilon.
 
     Costs are in microseconds of CPU time. `loss` is the largest loss (nats) of a Laplace step, and `losses` the number
     of sums of the +-epsilon. The curve is evaluated at two thresholds for each of these sums.
@@ -195,7 +195,7 @@ def contour(parts: tuple[Counted, ...], roundings: int, *, beside_lattices: bool
 
 
 def smoothed(different: int) -> CostModel:
-    """Return the cost of `different` kinds of randomised responses beside a little Gaussian noise.
+    """Return the cost of `different` kinds of randomised responses composed with a little Gaussian noise.
 
     The run is computed by contour inversion, and costs are in microseconds of CPU time. Contours have some 100,000
     nodes.
@@ -204,7 +204,7 @@ def smoothed(different: int) -> CostModel:
 
 
 def listed(losses: int) -> CostModel:
-    """Return the cost of steps with `losses` different losses, off a lattice, beside a little Gaussian noise.
+    """Return the cost of steps with `losses` different losses, off a lattice, with a little Gaussian noise.
 
     The run is computed by contour inversion, and costs are in microseconds of CPU time.
     """

@@ -163,9 +163,9 @@ def log_ratio(terms: MixtureTerms, x: FloatArray) -> tuple[FloatArray, FloatArra
 def _log_of_sum(terms: MixtureTerms, v: FloatArray, v_error: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return `(log_a, error, moved)` of a = w_0 + sum w_i e^{v_i}, a sum of positive terms; each of shape (parts, n).
 
-    The weights w_i are those of `terms`, and `v` are the exponents v_i, shape (parts, terms, n). `error` bounds the
-    error of `log_a`, and `moved` is an upper bound of sum w_i |e^{v_i} - 1|/a. A part is a number of equal steps of a
-    run.
+    The weights w_i are those of `terms`, and `v` are the exponents v_i, shape (parts, terms, n), with absolute errors
+    of at most `v_error`. `error` bounds the absolute error of `log_a`, and `moved` is an upper bound of sum w_i
+    |e^{v_i} - 1|/a. A part is a number of equal steps of a run.
     """
     weight, log_weight = terms.weight[:, :, None], terms.log_weight[:, :, None]
     with np.errstate(divide="ignore"):

@@ -46,7 +46,8 @@ class ChiSquareSteps(Summand):
     """Equal steps, `count` of them, of noisy SGD on samples of the records, as the membership adversary sees them.
 
     The adversary's statistic T has a chi-square law with `dimension` degrees of freedom and the noncentrality
-    `effective_batch_size` * `susceptibility`. `effective_batch_size` is N > 1, and 0 < `sample_rate` < 1.
+    `effective_batch_size` * `susceptibility`. The effective batch size is N = n + tau^2 n^2/C^2 > 1 for batches of n
+    records, noise tau and clipping norm C (`conversions.py`). 0 < `sample_rate` < 1.
     """
 
     rank = 4
@@ -117,7 +118,7 @@ class ChiSquareStep:
 
     @staticmethod
     def of(steps: ChiSquareSteps) -> ChiSquareStep:
-        """Return the law of one of the steps, with the effective batch size N = `effective_batch_size` > 1."""
+        """Return the law of one of the steps."""
         size, known = steps.effective_batch_size, Fraction(steps.susceptibility)
         noncentrality = float(size * known)
         excess = 1 / (size - 1)

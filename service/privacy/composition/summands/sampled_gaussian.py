@@ -155,8 +155,8 @@ class TruncatedSampledGaussian(NormalTrapezoid):
         steps : tuple of SampledGaussianSteps
             Steps of similar noise.
         deviation : float, (runs,) or None
-            Approximate standard deviation of the whole run's loss, from below; it steers the spacing of the nodes. None
-            for a law that is evaluated at real tilts only.
+            Approximate standard deviation of the whole run's loss in nats, rather too small. It only chooses the
+            spacing of the nodes. None for a law that is evaluated at real tilts only.
         digits : float or (runs,)
             All steps together have less than about 10^-digits of the mass of H0 and of H1 beyond the truncation on the
             right. Without a truncation, the rare large losses of steps that use the record would dominate the moments

@@ -142,7 +142,7 @@ class TrapezoidNodes:
         return np.arange(len(self.start))[:, None], np.stack([self.start, self.stop - 1], axis=-1)
 
     def both(self, of_a: FloatArray) -> FloatArray:
-        """Return the sum of a quantity of a and the same quantity of b, shape (..., parts, nodes).
+        """Return the sum of a quantity of a (`of_a`) and the same quantity of b, shape (..., parts, nodes).
 
         phi a and phi b are the densities of H1 and H0. The quantity of b is that of a at -x for a mirrored law, else 0.
         A part is a number of equal steps of a run. A mirrored step compares two laws that are mirror images at 0, as
@@ -386,7 +386,7 @@ class TruncatedTrapezoid(PartArrays):
         return TiltedMoments(tilt, weights, shift, total, log_total, rounding, end_error, quadrature)
 
     def value(self, moments: TiltedMoments) -> tuple[FloatArray, FloatArray]:
-        """Return K(s), nats, at the tilt s of the moments and a bound of its error, one number each or shape (runs,).
+        """Return K(s) at the tilt s of the moments and a bound of its absolute error, one number each or shape (runs,).
 
         K(s) = ln E0 e^{sS} is the log-moment function of all steps. The bound does not grow with the number of steps.
         """
@@ -499,9 +499,9 @@ class NormalTrapezoid(TruncatedTrapezoid):
     def _ends(self) -> tuple[FloatArray, ...]:
         """Properties of the first and last nodes that bound the sides of a strip at a tilt s, shape (parts, 2) each.
 
-        They are ln of the weight and the slopes of the exponent of a side in s, for s above 0 and below 0. A mirrored
-        law adds the slopes in 1 - s. A part is a number of equal steps of a run. A mirrored step compares two laws that
-        are mirror images at 0, as when one record replaces another.
+        They are ln of the weight, and the coefficients of max(s, 0) and min(s, 0) in the exponent of a side. A mirrored
+        law adds the coefficients of max(1 - s, 0) and min(1 - s, 0). A part is a number of equal steps of a run. A
+        mirrored step compares two laws that are mirror images at 0, as when one record replaces another.
         """
         grid, (steep, least) = self.grid, self.end_slopes
         half = 0.5 * grid.step * steep
@@ -576,7 +576,7 @@ def highest_turn(
 
 
 def smooth_spacing(need: FloatArray | float, total: FloatArray | float) -> FloatArray:
-    """Return the node distance, in standard deviations, that resolves a normal density to e^-need.
+    """Return the node distance, in standard deviations, with a trapezoid error of e^-need for a normal density.
 
     `total` is the number of steps N. On a contour, the integrand of one of N steps turns by up to 9/sqrt(N) radians for
     each standard deviation of the outcome, and its peak moves by up to as many deviations. Few steps therefore need a

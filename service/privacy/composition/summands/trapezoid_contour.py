@@ -133,7 +133,7 @@ class TrapezoidOnContour(SummandOnContour, Generic[LawT]):
 
     @property
     def origins(self) -> tuple[FloatArray, FloatArray]:
-        """Tuple of K(theta) of each separate run at its tilt theta, and of bounds of the errors, shape (runs,) each.
+        """Tuple of K(theta) of each separate run at its tilt theta, and of absolute error bounds, shape (runs,) each.
 
         K is the log-moment function.
         """
@@ -207,7 +207,7 @@ class TrapezoidOnContour(SummandOnContour, Generic[LawT]):
         return MeanLoss.of(self.grid, self.tilt, self.tilted_weights, self.total)
 
     def rounding_error(self, t: FloatArray) -> FloatArray:
-        """Return a bound of the rounding error of d_k = E_theta(e^{i t_k L} - 1), shape (parts, nodes + 1).
+        """Return a bound of the absolute rounding error of d_k = E_theta(e^{i t_k L} - 1), shape (parts, nodes + 1).
 
         The error of the total M(theta), by which the weights are divided, is not included. `t` holds the heights t_k. A
         part is a number of equal steps of a run. L is the loss of a step, and theta the tilt.
@@ -216,7 +216,7 @@ class TrapezoidOnContour(SummandOnContour, Generic[LawT]):
         return difference_rounding(self.grid, self.tilt, self.tilted_weights, self._mean, t) + t * identity
 
     def _quadrature_error(self, t: FloatArray, top: FloatArray) -> FloatArray:
-        """Return a bound of the trapezoid and truncation errors of d_k = E_theta(e^{i t_k L} - 1).
+        """Return a bound of the absolute trapezoid and truncation errors of d_k = E_theta(e^{i t_k L} - 1).
 
         The shape is (parts, nodes + 1). `t` holds the heights t_k, and `top` the largest height of each part. The bound
         grows with t. It is evaluated at the top if it is small there, else at a few heights. E_theta is the expectation

@@ -44,7 +44,7 @@ def adjacent_epsilon(
         upper bound is the swap bound. The lower bound is then attained by subsets that concentrate on one object each
         (exact for two objects).
     at_most : float
-        An epsilon of differential privacy that is proved for all data.
+        An epsilon of differential privacy that is proved for all data. No result is larger.
 
     Returns
     -------

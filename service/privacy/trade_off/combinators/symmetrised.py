@@ -37,11 +37,11 @@ class _Tangents:
     Attributes
     ----------
     candidates : tuple of (array, array)
-        Slopes c, and upper bounds of ln M(c).
+        Log slopes c, and upper bounds of ln M(c), with one entry for each rate.
     flipped : tuple of (array, array)
-        Slopes c, and upper bounds of M(-c).
+        Log slopes c, and upper bounds of M(-c), with one entry for each rate.
     first_active, second_active : array of bool
-        Whether this curve is proved to have the larger profile at its own slope.
+        Whether the first (second) curve is proved to have the larger profile at its own log slope at each rate.
     log_at_zero, at_zero
         Logarithm of a lower bound of delta(0), and the bound itself.
     """
@@ -232,11 +232,11 @@ class Symmetrised(AbstractTradeOff):
         at_first: EnclosureArray,
         at_second: EnclosureArray,
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Bisect log slopes from `left` to `right` around the best one of the symmetrised curve.
+        """Bisect [`left`, `right`] around the log slope whose tangent determines the power at each rate.
 
-        The bisection continues while bounds prove which of two profiles is larger. Return both endpoints, and a lower
-        bound of the power at the rates `alpha`. `lowest` is a lower bound from before, and `at_first` and `at_second`
-        are the best log slopes of both curves at these rates.
+        The bisection continues while bounds prove which of two profiles is larger. Return the left and the right
+        endpoint, and a lower bound of the power at the rates `alpha`. `lowest` is a lower bound from before. `at_first`
+        and `at_second` enclose the log slopes of both curves at these rates.
         """
         left, right = np.maximum(left, -STEEPEST), np.minimum(right, STEEPEST)
         for _ in range(HALVINGS):

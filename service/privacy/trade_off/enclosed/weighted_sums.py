@@ -32,7 +32,7 @@ class WeightedSums:
         self._error = (len(weights) + 4) * UNIT_ROUNDOFF
 
     def linear(self, values: FloatArray, side: int) -> FloatArray:
-        """Return the weighted sum of numbers, rounded outwards.
+        """Return a lower or upper bound of the weighted sum of numbers.
 
         Parameters
         ----------

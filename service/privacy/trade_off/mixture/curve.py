@@ -37,6 +37,10 @@ LOOSE: Final = 1e-10
 """Width of logarithms above which the profile is evaluated too."""
 WIDE: Final = 1e-6
 """Width of logarithms above which the profile is evaluated too, for parts of other engines than closed forms."""
+CLOSE: Final = 1e-7
+"""Relative width of the bounds of an epsilon from which no root is searched for."""
+FAINT: Final = 1e-12
+"""Share of delta below which the upper bound of a profile needs no better value."""
 LARGEST_EPSILON: Final = 1e300
 CHEAP: Final = "closed_form"
 BOUNDING: Final = (Evidence.EXACT, Evidence.PROVED, Evidence.CERTIFIED)
@@ -177,6 +181,12 @@ class MixtureTradeOff(AbstractTradeOff):
 
     @override
     def _epsilon_formula(self, delta: float) -> Enclosure:
+        if self.evidence.is_certain and any(curve.method != CHEAP for _, curve in self.parts):
+            low, high = self._epsilon_bounds(delta)
+            if high < math.inf:
+                if high - low <= CLOSE * high:
+                    return Enclosure(low, high, self.evidence)
+                return decreasing_root(self._profile_formula, delta, low, high, self.evidence)
         alone = [curve.epsilon(delta) for _, curve in self.parts]
         least, most = min(each.lower for each in alone), max(each.upper for each in alone)
         if math.isinf(most):
@@ -188,6 +198,39 @@ class MixtureTradeOff(AbstractTradeOff):
                 if not most < LARGEST_EPSILON or is_spent():
                     return Enclosure(least, math.inf, self.evidence)
         return decreasing_root(self._profile_formula, delta, least, most, self.evidence)
+
+    def _epsilon_bounds(self, delta: float) -> tuple[float, float]:
+        """Return a lower and an upper bound of epsilon(delta) in nats, from epsilons of single parts.
+
+        The upper bound is infinite if the profiles of the other parts are too large. Parts whose epsilon has an upper
+        bound below the other epsilons are not evaluated, because they may be expensive.
+
+        Notes
+        -----
+        w_i delta_i <= delta, so every eps_i(delta/w_i) is a lower bound. Let e be the largest of them, of part i, and r
+        the sum of w_j delta_j(e) over the other parts. Profiles fall, so the larger of e and eps_i((delta - r)/w_i) is
+        an upper bound. Both bounds are close if one part determines the tail of the mixture.
+        """
+        shares = [min(rounded(Fraction(delta) / weight, 1), 1.0) for weight, _ in self.parts]
+        caps = [
+            min(curve.largest_log_ratio.upper, curve.epsilon_cap(share) if 0 < share < 1 else math.inf)
+            for share, (_, curve) in zip(shares, self.parts, strict=True)
+        ]
+        low, chosen = 0.0, int(np.argmax(caps))
+        for at in sorted(range(len(caps)), key=lambda at: -caps[at]):
+            if shares[at] < 1 and caps[at] > low:
+                least = self.parts[at][1].epsilon(shares[at]).lower
+                low, chosen = (least, at) if least > low else (low, chosen)
+        if math.isinf(low):
+            return low, low
+        left = Fraction(delta)
+        for at, (weight, curve) in enumerate(self.parts):
+            if at != chosen:
+                cap = curve.profile_cap(low)
+                left -= weight * Fraction(cap if cap <= FAINT * delta else min(curve.profile_at(low).upper, cap))
+        weight, curve = self.parts[chosen]
+        share = rounded(left / weight, -1) if left > 0 else 0.0
+        return low, max(low, curve.epsilon(min(share, 1.0)).upper) if share > 0 else math.inf
 
     @override
     def _points_formula(self, alpha: FloatArray) -> CurvePoints:

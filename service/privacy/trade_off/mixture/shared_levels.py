@@ -202,10 +202,11 @@ class SharedLevels:
         return low, high
 
     def _falls_above(self, alpha: FloatArray, high: FloatArray, found: _Found, at: IndexArray) -> BoolArray:
-        """Return whether the best level is above 0, for tiny rates alpha[at] at which g + k alpha is nearly 1 near 0.
+        """Return whether the best level c is above 0 for each of the tiny rates alpha[at], a mask.
 
-        Levels up to `high` show whether this sum falls farther on. One level has k alpha about as large as the rounding
-        of g. It narrows the bounds in `found` if the power at alpha is 1 within rounding.
+        The power is the minimum over c of g + k alpha, with the profile g at c and k = e^c. At these rates the sum is
+        nearly 1 for c near 0, and levels up to `high` show whether it falls farther on. The enclosures narrow the
+        bounds in `found`.
         """
         levels = np.concatenate([high[at, None] * FARTHER_ON, -np.log(alpha[at, None]) - FROM_CERTAIN], axis=1)
         seen, _ = self._about_power(alpha, found, at, np.arange(at.size), np.sort(levels, axis=1))
@@ -214,7 +215,7 @@ class SharedLevels:
     def _about_power(
         self, alpha: FloatArray, found: _Found, at: IndexArray, some: IndexArray, levels: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
-        """Return approximate ln(g + k alpha) at the levels c of shape (n, K), and the widths of enclosures.
+        """Return approximate ln(g + k alpha) at the levels c of shape (n, K), and the widths of its enclosures.
 
         g is the profile at c, and k = e^c. The minimum over c is the power at the false positive rates alpha[at[some]].
         The enclosures narrow the bounds in `found`. K is the number of levels of each rate.
@@ -231,7 +232,7 @@ class SharedLevels:
     def _about_error(
         self, alpha: FloatArray, found: _Found, at: IndexArray, some: IndexArray, levels: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
-        """Return approximate -ln(k (1 - alpha - g')) at the levels c of shape (n, K), and the widths of enclosures.
+        """Return approximate -ln(k (1 - alpha - g')) at the levels c of shape (n, K), and the widths of its enclosures.
 
         g' is the profile of the swapped hypotheses, and k = e^c. The best level for the false positive rates
         alpha[at[some]] minimises the returned value. Where g' exceeds 1 - alpha, the returned value rises with the
@@ -249,7 +250,7 @@ class SharedLevels:
         return seen, np.where(known, np.minimum(width / np.where(known, gap, 1.0), 1.0), 0.0)
 
     def _prove(self, alpha: FloatArray, level: FloatArray, spacing: FloatArray, found: _Found) -> None:
-        """Narrow the bounds `found` of points at the rates `alpha`, by the profile at log slopes around the best ones.
+        """Narrow the bounds `found` of points at the rates `alpha`, by the profile around the best log slopes.
 
         `level` is the approximate best log slope of each rate, and `spacing` the distance of the slopes around it.
         """

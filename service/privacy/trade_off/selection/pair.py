@@ -113,9 +113,9 @@ def _lines(
     """Return rising epsilons (nats), and upper bounds of delta of the best of K runs in one direction.
 
     The bounds are the smallest of all that are known. `trial` is the curve of one run, `counts` the law of K, and
-    `composed` returns the curve of n composed runs. The best of K runs is a function of the outputs of all runs, so
-    that delta(0) is at most E K times that of one run. No delta exceeds P(K >= 1), because "nothing is released" has
-    the same probability under both laws.
+    `composed` returns the curve of n composed runs, or is None if it is unknown. The best of K runs is a function of
+    the outputs of all runs, so that delta(0) is at most E K times that of one run. No delta exceeds P(K >= 1), because
+    "nothing is released" has the same probability under both laws.
     """
     epsilons, deltas = SelectionBound(trial, counts).lines()
     deltas = np.minimum(deltas, (1 - counts.nothing) * (1 + SLACK))
