@@ -269,8 +269,8 @@ class MixtureTradeOff(AbstractTradeOff):
     ) -> None:
         """Narrow the bounds `error` of ln f and `power` of ln power at the rates `alpha`, where `loose` is true.
 
-        f is the type II error. The bounds follow from profiles at the log slopes `read`, and from points of all parts
-        at equal rates.
+        f is the type II error. `error` and `power`, shape (2, n), are changed in place. The bounds follow from profiles
+        at the log slopes `read`, and from points of all parts at equal rates.
         """
         for levels in read.levels:
             at = np.flatnonzero(loose & np.isfinite(levels))
