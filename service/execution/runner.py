@@ -31,6 +31,7 @@ from service.execution.workers import Workers
 from service.parsing import RequestValidator, parse_request
 from service.resources.abstract import Quote
 from service.resources.digest import bytes_digest, canonical_bytes
+from service.resources.disputed import guard, refusing
 from service.resources.violations import is_violation
 from service.telemetry.metrics import Metrics
 from service.telemetry.tracing import Attributes, Tracing
@@ -224,8 +225,12 @@ class ComputationRunner:
         return ComputedResult(digest, body, "memory")
 
     def _quote(self, computation: AnyComputation, request: BaseModel) -> Quote:
+        runs = self.results.quarantine.runs
         try:
-            return computation.quote(request)
+            if not runs:
+                return computation.quote(request)
+            with refusing(self._engine_version, runs):  # a quote chooses engines for all described runs
+                return computation.quote(request)
         except Exception as error:
             self._record_failure(computation, error)
             raise
@@ -265,7 +270,8 @@ class ComputationRunner:
         self, computation: AnyComputation, request: BaseModel, digest: str, quote: Quote
     ) -> WorkerResult:
         try:
-            computed = compute_body(quote.prepared or computation, request, digest, self._engine_version)
+            guarded = guard(quote.prepared or computation, self.results.quarantine.runs)
+            computed = compute_body(guarded, request, digest, self._engine_version)
         except Exception as error:
             self._record_failure(computation, error)
             raise
@@ -281,7 +287,7 @@ class ComputationRunner:
                 computed = await self._workers.compute(
                     work,
                     expected,
-                    quote.prepared or computation,
+                    guard(quote.prepared or computation, self.results.quarantine.runs),
                     request,
                     digest,
                     self._engine_version,

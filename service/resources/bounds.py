@@ -31,6 +31,7 @@ from service.resources.abstract import Computation, Planned, Quote, ResponseFiel
 from service.resources.allowance import MOST_WORK, OF_SEVERAL, WORK_OF_A_JOB
 from service.resources.answers import compare_engines, curves_of
 from service.resources.caveats import caveats
+from service.resources.disputed import refuse_disputed
 from service.resources.earlier_bounds import earlier_bounds
 from service.resources.estimates import ANSWER, is_for_a_job, questions_cost, quote, unpriced
 from service.resources.parts import (
@@ -113,6 +114,7 @@ def resolve_request(request: BoundsRequest) -> ResolvedRequest:
     mechanism = mechanism_of(request.mechanism)
     try:
         threat_model, options = threat_model_of(request.threat_model), options_of(request)
+        refuse_disputed(request.mechanism, request.threat_model)
         primary = threat_model.plan(mechanism, _primary_method(request), options)
         alternatives = threat_model.plans(mechanism, _alternative_methods(request), options)
         worst_case = worst_case_beside(threat_model, mechanism)

@@ -27,7 +27,9 @@ BODY: Final[dict[str, Any]] = {
     "mechanism": {"type": "gaussian", "noise_multiplier": 1.25},
     "questions": [{"type": "delta", "epsilon": 1.0}],
 }
-OTHER: Final = {**BODY, "questions": [{"type": "delta", "epsilon": 2.0}]}
+MECHANISM: Final[dict[str, Any]] = BODY["mechanism"]
+OTHER_MECHANISM: Final = {"type": "gaussian", "noise_multiplier": 1.5}
+OTHER: Final = {**BODY, "mechanism": OTHER_MECHANISM}
 REQUEST: Final = BoundsRequest.model_validate(json.loads(json.dumps(BODY)), strict=False)
 DIGEST: Final = request_digest("bounds", ENGINE_VERSION, REQUEST)
 

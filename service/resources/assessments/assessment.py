@@ -50,6 +50,7 @@ from service.resources.assessments.summaries import gdp_summary, one_point
 from service.resources.bounds import ResolvedRequest, bounds_quote
 from service.resources.caveats import caveats
 from service.resources.digest import canonical_text
+from service.resources.disputed import refuse_disputed
 from service.resources.estimates import UNCERTAINTY
 from service.resources.nested import combine_quotes, evaluate_nested, quote_nested, resolved_requests_of
 from service.resources.parts import assumptions_of, mechanism_of, options_of, threat_model_of
@@ -281,7 +282,8 @@ def _worst_case_request(request: AssessmentsRequest, run: AssessedRun) -> Bounds
 
 def _planned(request: AssessmentsRequest) -> tuple[AssessmentPlans, Quote]:
     """Return the engines chosen for all attackers and rules of an assessment, and the estimated cost (microseconds)."""
-    settled = judged_of(request)
+    described, settled = AssessedRun.of(request), judged_of(request)
+    refuse_disputed(described.mechanism, described.threat_model)  # the response shows this run, too
     run = settled.run
     asked = [(_worst_case_request(request, run), {"/questions": "/context"})]
     for index, rule in enumerate(_rules_of(request)):
@@ -321,7 +323,7 @@ def exit_code(response: AssessmentsResponse) -> int:
 
 
 def decision_log_fields(response: AssessmentsResponse) -> dict[str, Any] | None:
-    """Return the log entry of a decision: ids, verdict, subject, and missing attestations.
+    """Return the log entry of a decision: ids, verdict, subject, and missing attestations; None without a policy.
 
     Texts from clients have at most 200 characters each, without control characters.
     """

@@ -16,11 +16,12 @@ from api_schemas.targets import CalibrationTarget, value_range
 from api_schemas.threat_models import ThreatModelSpec
 from service.privacy.composition.planning.plan import Plan
 from service.privacy.enclosure import Evidence
-from service.privacy.errors import NumericalFailure, PrivacyComputationError, UnsupportedCombination
+from service.privacy.errors import DisputedRun, NumericalFailure, PrivacyComputationError, UnsupportedCombination
 from service.privacy.numerics.work import at_most, is_spent, remaining_work
 from service.privacy.threat_models.relaxed import worst_case_beside
 from service.resources.abstract import ResponseFields
 from service.resources.answers import EngineAnswer, evaluate_question
+from service.resources.disputed import refuse_disputed
 from service.resources.parts import attribute_error, mechanism_of, options_of, threat_model_of
 from service.resources.read_numbers import ReadNumber
 from service.resources.violations import record_violation
@@ -114,6 +115,7 @@ class Group:
 
     def plan(self) -> Plan:
         """Return the plan (engine, curves and cost) of this request. Raises PrivacyComputationError."""
+        refuse_disputed(self.request.mechanism, self.request.threat_model)
         mechanism, options = mechanism_of(self.request.mechanism), options_of(self.request)
         return threat_model_of(self.request.threat_model).plan(mechanism, "auto", options)
 
@@ -154,6 +156,8 @@ class Evaluator:
         if number not in self.evaluations and number not in self.refusals:
             try:
                 self.evaluations[number] = self._evaluate(number)
+            except DisputedRun:  # no other number is nearer to the limit
+                raise
             except (*DOES_NOT_FIT, PrivacyComputationError) as error:
                 if isinstance(error, NumericalFailure):
                     record_violation(error)

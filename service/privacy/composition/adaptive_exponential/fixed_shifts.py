@@ -137,9 +137,10 @@ class FixedShifts(AbstractTradeOff):
 
     @np.errstate(all="ignore")
     def _share(self, x: float) -> int:
-        """Estimate the best ratio t/epsilon, in units of 1/SHARES, where a step has the loss t or t - epsilon.
+        """Estimate the ratio t/epsilon with the largest profile, in units of 1/SHARES.
 
-        All exponential steps have the same ratio. The curve is evaluated at a privacy loss of x nats.
+        A step has the loss t or t - epsilon, and all exponential steps have the same ratio. The curve is evaluated at a
+        privacy loss of x nats.
         """
         threshold = abs(x) * self._own_part if math.isfinite(x) else 0.0
         shares = np.arange(SHARES // 2, SHARES) / SHARES

@@ -333,10 +333,10 @@ class EqualResponses(AbstractExactSum):
         return found if found is not None else self._root_between(least, last, log_delta) or (0.0, 0.0)
 
     def _root_between(self, first: int, last: int, log_delta: float) -> tuple[float, float] | None:
-        """Return an approximate epsilon (nats) with ln delta(epsilon) = `log_delta`, and about its error, or None.
+        """Return an approximate epsilon (nats) with ln delta(epsilon) = `log_delta`, and its error, or None.
 
-        The search covers the losses (2 k - N) eps of N steps of +-eps, with first <= k <= last. The result is None if
-        the root is left of these losses and there are other losses.
+        The error is approximate and in nats. The search covers the losses (2 k - N) eps of N steps of +-eps, with first
+        <= k <= last. The result is None if the root is left of these losses and there are other losses.
         """
         gained, error = self._gains(first, last)
         table = self._laws[1].table(first, last)

@@ -320,19 +320,19 @@ def _common_gap(distances: FloatArray) -> float:
 
 
 class CoarseTransform:
-    """Log-moment function K(z) = ln E e^{z loss} of a run on a coarse lattice, with the interface of `LossTransform`.
+    """Log-moment function K(z) = ln E0 e^{zS} of a run on a coarse lattice, with the interface of `LossTransform`.
 
-    K chooses tilts (real exponents z at which laws are composed); no proof depends on K. With `reflected` the function
-    is that of the other direction, K(1 - z).
+    S is the loss of the run, and E0 the expectation under H0. K chooses tilts (real exponents z at which laws are
+    composed); no proof depends on K. With `reflected` the function is that of the other direction, K(1 - z).
     """
 
     def __init__(self, run: LatticeRun, *, reflected: bool) -> None:
         self._run, self._reflected = run, reflected
 
     def cumulants(self, tilts: FloatArray) -> RealCumulants:
-        """Return K(s) = ln E e^{s loss} of the run, with K' and K'', at real tilts s, shape (S,).
+        """Return K(s) = ln E0 e^{sS} of the run's loss S, with K' and K'', at real tilts s, shape (S,).
 
-        The errors of the numbers are unknown and given as 0. S is the number of tilts.
+        The errors of the numbers are unknown and given as 0.
         """
         run, sign = self._run, -1.0 if self._reflected else 1.0
         there = 1 - tilts if self._reflected else tilts
@@ -357,7 +357,7 @@ class LatticeRuns:
         _LIVE.add(self)
 
     def farthest(self, digits: float) -> float:
-        """Return the largest |loss| (nats) of any step beyond which 10^-digits of the mass of the step remains."""
+        """Return a loss size (nats) beyond which each step has at most the mass 10^-digits under H0 and under H1."""
         if digits not in self._farthest:
             self._farthest[digits] = max(max(part.extent(-digits * math.log(10))) for part in self.steps)
         return self._farthest[digits]
@@ -480,8 +480,8 @@ def kept_cells() -> int:
 def coarse_tilt_grid(runs: LatticeRuns, digits: float, *, reflected: bool) -> TiltGrid | None:
     """Return the grid of tilts at which a run is composed, from a lattice of a few thousand cells.
 
-    The laws omit a mass of 10^-digits, and `reflected` swaps the hypotheses. The result is None if that lattice does
-    not exist, or its loss has no finite positive variance.
+    `runs` has the lattices of the run. Their laws omit a mass of 10^-digits, and `reflected` swaps the hypotheses. The
+    result is None if that lattice does not exist, its loss has no finite positive variance, or no tilt is usable.
     """
     run = runs.coarse(digits)
     if run is None:

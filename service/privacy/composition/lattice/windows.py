@@ -260,10 +260,10 @@ class _Tails:
     def nearest(self) -> tuple[float, float]:
         """Return the nearest endpoint of the window on this side, and the distance of the tilt that proves it.
 
-        The distance is in multiples of |unit|. The endpoint is counted outwards in nats. The tilted mass beyond the
-        endpoint is at most e^-goal. The endpoint x has e^{K(s) - K(theta) - (s - theta) x} = e^-goal for the other tilt
-        s, and is infinite if K(s) is out of range. As a function of the distance, endpoints first decrease and then
-        increase.
+        The distance is in multiples of |`unit`|, the spacing of the tilts that are tried. The endpoint is counted
+        outwards in nats, and the tilted mass beyond it is at most e^-goal. For the other tilt s the endpoint x has
+        e^{K(s) - K(theta) - (s - theta) x} = e^-goal. It is infinite if K(s) is out of range. As a function of the
+        distance, endpoints first decrease and then increase.
         """
         best, at = self._end(_DEFAULT_DISTANCE), _DEFAULT_DISTANCE
         for direction in (-1, 1):

@@ -202,7 +202,7 @@ def smoothed_where_wide(whole: TradeOffPair, steps: Steps, options: EngineOption
 
 
 def _smoothed_sum(steps: Steps, options: EngineOptions) -> AbstractTradeOff:
-    """Return the curve of a run whose losses have no density, from contours with a little added Gaussian noise."""
+    """Return the add curve of a run whose losses have no density, from contours with a little added Gaussian noise."""
     from service.privacy.composition.exact_sums.smoothed_atoms import SmoothedAtoms
     from service.privacy.composition.summands.catalogue import described_run
 

@@ -251,8 +251,8 @@ class TruncatedSummand(ABC):
     def cumulants(self, tilts: FloatArray) -> RealCumulants:
         """Return the log-moment function K(s) = ln E0 e^{sS} of the sum S of these steps' losses, with K' and K''.
 
-        `tilts` holds the real tilts s, shape (tilts,). All arrays of the result, and its bound of the error of K, have
-        that shape.
+        `tilts` holds the real tilts s, shape (tilts,). All arrays of the result, and its bound of the absolute error of
+        K, have that shape.
         """
 
 

@@ -63,7 +63,7 @@ class MixtureTerms:
     """
 
     shift: FloatArray
-    """s_i mu, in units of the noise, within u."""
+    """s_i mu (a shift divided by the standard deviation of the noise), with a relative error of at most u = 2^-53."""
     weight: FloatArray
     rest: FloatArray
     """Weight of shift 0."""

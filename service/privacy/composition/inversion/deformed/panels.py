@@ -377,11 +377,11 @@ class ContourLayout:
         return panels.rule[:, None] + size + kernel - math.log(math.pi)
 
     def log_errors(self, shift: FloatArray) -> FloatArray:
-        """Return ln of the errors of I0, I1, ID by quadrature and truncation, at C thresholds center + `shift`; (3, C).
+        """Return ln of error bounds of I0, I1, ID (quadrature and truncation) at C thresholds center + `shift`, (3, C).
 
-        I0 and I1 are the tails of the loss under H0 and H1, and ID is its profile. The errors are relative to e^{value
-        - (theta - pole) c} at the threshold c, with the pole 0 for I0 and 1 for I1 and ID. The contour crosses the real
-        axis at theta.
+        I0 and I1 are the tails of the loss under H0 and H1, and ID is its profile. The contour crosses the real axis at
+        theta. The errors at the threshold c are relative to e^{value - (theta - pole) c}, with the pole 0 for I0 and 1
+        for I1 and ID.
         """
         rule = np.logaddexp.reduce(self._log_rules(self.panels, shift), axis=1)
         return np.logaddexp(rule, self._log_rest(shift))
@@ -407,8 +407,8 @@ class ContourLayout:
 def _polygons(starts: ComplexArray, ends: ComplexArray, radii: FloatArray) -> ComplexArray:
     """Return octagons around ellipses, as corners of shape (Q, R, 8).
 
-    Each of Q panels from a start to an end has a Bernstein ellipse for each of R radii, on which the error of
-    quadrature is bounded.
+    Each of Q panels from a point of `starts` to the same entry of `ends` has a Bernstein ellipse for each of R radii,
+    on which the error of quadrature is bounded. A radius is the sum of the half-axes of the ellipse around [-1, 1].
     """
     middle, half = 0.5 * (starts + ends), 0.5 * (ends - starts)
     wide, high = 0.5 * (radii + 1 / radii)[:, None], 0.5 * (radii - 1 / radii)[:, None]

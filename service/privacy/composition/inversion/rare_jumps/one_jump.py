@@ -231,9 +231,10 @@ class _OneJump:
         )
 
     def _one_jump(self, middle: _Middle) -> tuple[arb, arb]:
-        """Return bounds of T1, the part of delta with one jump, by a series around `middle`.
+        """Return bounds of T1, the part of delta with one jump, by a series in the sum of other losses.
 
-        The upper bound is infinite where none is known.
+        A jump is a rare large loss of one step. `middle` is the center of the series. The upper bound is infinite where
+        none is known.
         """
         series = self._law.tilted_series(self._distance(middle), self._epsilon, middle.tilt)
         moments, above = self._moments(middle), self._cells_above()
