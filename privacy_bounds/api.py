@@ -248,8 +248,9 @@ class Asking(ABC):
         """Return an assessment as text in the media type `form`.
 
         Media types: `text/markdown` (model card), `text/plain`, `application/vnd.mlflow.run+json`,
-        `application/vnd.cyclonedx+json`, `application/ld+json` and `application/yaml`. Raise InvalidArgument for a
-        media type that is not a text, and Refused for an unknown one.
+        `application/vnd.cyclonedx+json`, `application/ld+json` and `application/yaml`. `context` describes the release
+        and the data, and `policy` has limits on the answers (None: no decision). Raise InvalidArgument for a media type
+        that is not a text, and Refused for an unknown one.
         """
         if "/" not in form:
             raise InvalidArgument(f"form: a media type such as text/markdown, not {form!r}")

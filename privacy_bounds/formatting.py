@@ -32,8 +32,8 @@ LINES: Final = 15
 def rounded(value: float, digits: int, rounding: str) -> str:
     """Return a number with at most `digits` significant digits, rounded in the direction `rounding`.
 
-    The directions are those of the module `decimal`. Infinity is `Infinity`, as in JSON responses, minus infinity is
-    `-inf`, and NaN is `nan`.
+    The directions are those of the module `decimal`, such as `ROUND_CEILING`. Infinity is `Infinity`, as in JSON
+    responses, minus infinity is `-inf`, and NaN is `nan`.
     """
     if not math.isfinite(value):
         return "Infinity" if value > 0 else str(value)
@@ -46,8 +46,9 @@ def rounded(value: float, digits: int, rounding: str) -> str:
 def formatted(value: float, spec: str, rounding: str) -> str:
     """Return a number in the format specification `spec` of Python, rounded in the direction `rounding`.
 
-    A specification without precision and type, or that is none for floats, is applied without this rounding. Without a
-    precision the type `e`, `f`, `g` or `%` has six digits, as for a float.
+    The directions are those of the module `decimal`. A specification without precision and type, or that is none for
+    floats, is applied without this rounding. Without a precision the type `e`, `f`, `g` or `%` has six digits, as for a
+    float.
     """
     parts = FORMAT.fullmatch(spec)
     if parts is None or not math.isfinite(value) or not (parts["precision"] or parts["type"]):
@@ -132,7 +133,7 @@ def aligned(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
 def html_table(
     header: Sequence[str], rows: Iterable[Sequence[str]], *, caption: str = "", notes: Iterable[str] = ()
 ) -> str:
-    """Return a table as HTML. All texts are escaped."""
+    """Return a table as HTML. All texts are escaped. `notes` follow below, one paragraph each."""
     head = "".join(f"<th>{escape(cell)}</th>" for cell in header)
     body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
     title = f"<caption>{escape(caption)}</caption>" if caption else ""

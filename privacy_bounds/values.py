@@ -207,7 +207,8 @@ class Bounds:
 def _answers_html(answers: list[Answer], response: BoundsResponse, origin: Origin) -> str:
     """Return answers as an HTML table.
 
-    If the threat model is weaker than the worst case, the worst-case answers follow below.
+    If the threat model is weaker than the worst case, the worst-case answers follow below. `origin` has notes on how
+    the run was read.
     """
     rows = [row for answer in answers for row in answer_rows(answer)]
     if response.worst_case is not None:
@@ -224,7 +225,10 @@ def _answers_html(answers: list[Answer], response: BoundsResponse, origin: Origi
 
 
 def to_value(answer: Answer, response: BoundsResponse, origin: Origin = NO_ORIGIN) -> Number | Power:
-    """Return an answer as a Power if it is a trade-off curve, and as a Number otherwise."""
+    """Return an answer as a Power if it is a trade-off curve, and as a Number otherwise.
+
+    `response` is the whole response that contains the answer, and `origin` the request behind it.
+    """
     if answer.type == "trade_off":
         powers = [point["power"] for point in answer.points]
         return Power(

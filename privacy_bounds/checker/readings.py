@@ -88,6 +88,7 @@ def _power_of_one(terms: Terms, mirrored: bool, direction: Direction, alpha: arb
     """Return the largest power of a test of one step at the false positive rate `alpha`.
 
     `terms` has the shifts and weights of the step. A `mirrored` step has the negated shifts without the record.
+    `direction` is "add" (H0 is the data without the record) or "remove" (with it).
     """
     sign, null = (1, 1) if direction == "add" or mirrored else (-1, 0)
 

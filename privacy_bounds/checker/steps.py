@@ -129,7 +129,7 @@ def exponents(step: Step, terms: Terms, y: acb, analytic: bool = False) -> tuple
     """Return the logarithm of the integrand of M(z) at z = 0, without the factor (2 pi)^(-1/2), and its slope in z.
 
     The integrand at the complex outcome y is e^{first + z second} / sqrt(2 pi). With `analytic`, the result is not
-    finite where the logarithm is not analytic.
+    finite where the logarithm is not analytic. `terms` has (weight, centre) of each component of the step.
     """
     left = log_ratio(terms, -y, analytic) if step.mirrored else acb(0)
     return left - y * y / 2, log_ratio(terms, y, analytic) - left

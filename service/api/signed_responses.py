@@ -62,7 +62,7 @@ async def statement_response(
 
     Raise NoStatement without a signing key, and if the answer cannot be signed, for example because its request is not
     stored. `digest` is that of the request, and `named` has the bytes of the request. Without them, they are looked up
-    beside the result.
+    beside the result. `kind` says what the body is, with "job" for the results of a job.
     """
     services = services_of(request)
     signer = services.signer

@@ -76,8 +76,9 @@ SUBJECTS: Final = dict.fromkeys(("state", "wait", "results", "cancel"), "the id 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code.
 
-    Return 0 on success, 1 if a policy is not met, 3 if only an attestation is missing, and 2 after a problem was
-    written to standard error. An interrupted command has the code 130, and a service that cannot listen 3.
+    `arguments` are those of the command line (None: `sys.argv`). Return 0 on success, 1 if a policy is not met, 3 if
+    only an attestation is missing, and 2 after a problem was written to standard error. An interrupted command has the
+    code 130, and a service that cannot listen 3.
     """
     sent = sys.argv[1:] if arguments is None else list(arguments)
     open_missing_streams()
@@ -219,7 +220,7 @@ CHECKED: Final[Mapping[str, Callable[[argparse.ArgumentParser, argparse.Namespac
 
 
 def print_completion(parser: argparse.ArgumentParser, shell: str) -> int:
-    """Print a script with which a shell completes commands and options."""
+    """Print a script with which a shell completes the commands and options of `parser`."""
     import shtab
 
     print(shtab.complete(parser, shell))

@@ -22,7 +22,7 @@ PLOT_RESOURCES: Final = {"context": "assessments", "runs": "comparisons", "vary"
 
 
 def load_request(computation: Computation[Any, Any], source: str, files: Mapping[str, str]) -> bytes:
-    """Return the JSON request in a file, or in standard input for "-", with the members in `files` added.
+    """Return the JSON request in the file `source`, or in standard input for "-", with the members in `files` added.
 
     A file may contain only the main member of the request (for example the mechanism), or the state of another library.
     Raise OSError if a file cannot be read, and ArgumentError if the arguments contradict each other.

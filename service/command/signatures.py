@@ -168,7 +168,10 @@ def _read_statement(file: str, keys: str | None, quarantine: str | None) -> Stat
 
 
 def _undisputed(statement: Statement, file: str, quarantine: str) -> Statement | int:
-    """Return a statement without disputed numbers, or the exit code (1 or 2) after an error was reported."""
+    """Return a statement without disputed numbers, or the exit code (1 or 2) after an error was reported.
+
+    `file` is the statement's name for messages, and `quarantine` the path of the file of disputed results.
+    """
     from service.execution.quarantine import ResultQuarantine
     from service.resources.disputed import rests_on
 

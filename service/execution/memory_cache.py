@@ -76,7 +76,10 @@ class InMemoryResultCache:
         return holding.bodies[key]
 
     async def get(self, computation: str, digest: str) -> bytes | None:
-        """Return the cached response body of a request digest, or None when it is not cached."""
+        """Return the cached response body of a request digest, or None when it is not cached.
+
+        `computation` names the resource.
+        """
         return self.lookup(computation, digest)
 
     def put(self, computation: str, digest: str, body: bytes, requester: str = LOCAL_REQUESTER) -> None:
@@ -103,7 +106,7 @@ class InMemoryResultCache:
             self._evict_one()
 
     def remove(self, computation: str, digest: str) -> None:
-        """Remove the response body of a digest, if the cache holds it."""
+        """Remove the response body of a digest, if the cache holds it. `computation` names the resource."""
         holding = self._owners.get((computation, digest))
         if holding is not None:
             self._remove(holding, (computation, digest))

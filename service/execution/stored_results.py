@@ -105,7 +105,10 @@ class StoredResults:
         return None if self._is_cleared() else ComputedResult(digest, body, "memory", request=request)
 
     def body_in_memory(self, name: str, digest: str) -> bytes | None:
-        """Return the body of a result in memory, or None if the result is missing or quarantined."""
+        """Return the body of a result in memory, or None if the result is missing or quarantined.
+
+        `name` is that of the resource.
+        """
         return None if digest in self.quarantine or self._is_cleared() else self._memory.lookup(name, digest)
 
     def record_owner(self, digest: str, requester: str, *, is_shared: bool = True) -> None:
@@ -118,8 +121,9 @@ class StoredResults:
     ) -> None:
         """Store a result that a job computed. Do nothing for a quarantined digest.
 
-        Results of at least the cost floor are written to Redis as well. `cost` is in microseconds of CPU time. A result
-        in memory is not written again, since another instance may have put its digest under quarantine.
+        Results of at least the cost floor are written to Redis as well. `cost` is in microseconds of CPU time. The
+        memory of the cache is accounted to `requester`, an owner of the result. A result in memory is not written
+        again, since another instance may have put its digest under quarantine.
         """
         if digest in self.quarantine:
             return
@@ -214,7 +218,8 @@ class StoredResults:
         """Return a stored result of the same question with at least `digits` proved digits, or None.
 
         The result is None if no such result is stored, if its pointer is invalid, or if Redis is unavailable. Results
-        of inexpensive computations are looked up in memory only. Raise ResultQuarantined.
+        of inexpensive computations are looked up in memory only. Raise ResultQuarantined. A result that is fetched from
+        Redis is kept in memory, accounted to `requester`.
         """
         name, question = computation.name, question_digest(computation.name, self.engine_version, request)
         found = self._memory.lookup(index_namespace(name), question)
@@ -241,9 +246,9 @@ class StoredResults:
     ) -> ComputedResult | Lease | None:
         """Return the result of a digest from Redis, the lease (exclusive right) to compute it, or None.
 
-        `cost` is the estimate in microseconds of CPU time. The result is None if Redis is unavailable, if the wait was
-        too long, if computing is faster than the round trips, or if the result has a number of a disputed run. Raise
-        ResultQuarantined.
+        `name` is that of the resource, and `cost` the estimate in microseconds of CPU time. The result is None if Redis
+        is unavailable, if the wait was too long, if computing is faster than the round trips, or if the result has a
+        number of a disputed run. Raise ResultQuarantined. A result is kept in memory, accounted to `requester`.
         """
         found = await shared.result_or_lease(name, digest, cost)
         if isinstance(found, bytes) and found != MARKER and await self.rests_on_disputed(found):
@@ -251,7 +256,10 @@ class StoredResults:
         return self._keep_shared(name, digest, found, requester) if isinstance(found, bytes) else found
 
     def _keep_shared(self, name: str, digest: str, body: bytes, requester: str) -> ComputedResult:
-        """Store a result of Redis in memory, and return it. Raise ResultQuarantined."""
+        """Store a result of Redis in memory, and return it. Raise ResultQuarantined.
+
+        `name` is that of the resource, and the memory of the cache is accounted to `requester`.
+        """
         self.quarantine.check(digest, body)
         self._memory.put(name, digest, body, requester)
         return ComputedResult(digest, body, "redis")

@@ -208,7 +208,10 @@ class WorkerAdmission:
                     entry.work.granted.set_result(lane)
 
     def _estimated_wait_seconds(self, work: QueuedComputation, requester: str) -> float:
-        """Return the shortest estimated wait of `work` in seconds, over the kinds of workers that can run it."""
+        """Return the shortest estimated wait of `work` in seconds, over the kinds of workers that can run it.
+
+        Queued computations count if they run before the entry of this requester.
+        """
         now = time.monotonic()
         waits: list[float] = []
         for lane in self._lanes_of(work):

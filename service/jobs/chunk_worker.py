@@ -229,9 +229,9 @@ class ChunkWorker:
         context.metrics.count_chunk("done", points)
 
     async def _store_single_result(self, job: StoredJob, plan: JobPlan, lines: bytes) -> None:
-        """Store the response of a job of a single request in the result cache, and log its decision.
+        """Store the response of a job of a single request in the result cache, and log the decision of a policy.
 
-        `lines` is the response in its stored form.
+        `lines` is the response in its stored form. Only the response of an assessment with a policy has a decision.
         """
         context = self._context
         body, decided = await asyncio.to_thread(stored_response_and_decision, plan.computation, lines)

@@ -105,8 +105,9 @@ class JobRepository(Protocol):
         `request` is the JSON of the request, `key` the idempotency key or None, and `fingerprint` identifies the body.
         Return the existing job if the requester has sent this key with this body before. While the requester would hold
         more bytes than remain free, first remove ended jobs, the oldest first. They are those of the requester that
-        stores the most, and at least as much as this one. Raise IdempotencyKeyReused for a key of another body, and
-        QueueFull if the requester would still hold more than remains free.
+        stores the most, and at least as much as this one. `quota` limits the bytes and the active jobs. Raise
+        IdempotencyKeyReused for a key of another body, and QueueFull if the requester would still hold more than
+        remains free.
         """
         ...
 

@@ -168,7 +168,7 @@ class JobService:
     async def cancel(self, name: str, requester: str) -> StoredJob:
         """Cancel the job with the id `name`, unless it has ended, and return it.
 
-        Raise JobNotFound and JobsUnavailable, as `get`.
+        Raise JobNotFound and JobsUnavailable, as `get`: a job is found for its owner only.
         """
         await self.get(name, requester)
         job = await self._in_thread(self.repository.cancel, name)

@@ -56,7 +56,9 @@ def read_in_rounds(
     pointer of the question.
     """
     if len(questions) == 1:
-        return [_within(work.left, questions[0], partial(_first, curves, questions[0].read, tolerance))]
+        [asked] = questions
+        answer = _within(work.left, asked, partial(_first, curves, asked.read, tolerance))
+        return joint_answers(curves, [asked.read], [answer], tolerance) if answer.limit is not None else [answer]
     reading = _Rounds(curves, questions, tolerance, work.left / OF_SEVERAL)
     long = [at for at, each in enumerate(questions) if each.read.type == "gdp_mu"]
     short = [at for at in range(len(questions)) if at not in long]

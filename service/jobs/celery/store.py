@@ -300,7 +300,8 @@ class RedisStore(RedisOverview):
     def _readable_jobs(self, found: Iterable[Any], *, give_up: bool = True) -> Iterator[StoredJob]:
         """Yield the jobs in Redis whose records have a valid signature.
 
-        With `give_up`, jobs with forged or inconsistent records are ended as failed; otherwise they are only left out.
+        `found` has (id, fields) of each job, with names and values of the fields in turn. With `give_up`, jobs with
+        forged or inconsistent records are ended as failed; otherwise they are only left out.
         """
         for name, held in found:
             try:
@@ -310,7 +311,7 @@ class RedisStore(RedisOverview):
                     self._run(scripts.QUARANTINE, name)
 
     def _parse_job(self, name: str, pairs: Sequence[bytes]) -> StoredJob:
-        """Build a job from the fields of its Redis record.
+        """Build a job from `pairs`, the names and values of the fields of its Redis record in turn.
 
         Raise JobNotFound for a record without a valid signature, such as that of an unknown job. Raise JobsUnavailable
         for an inconsistent record, such as more failed points than computed ones.

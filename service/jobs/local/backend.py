@@ -59,7 +59,9 @@ async def local_jobs(
 
     `make_pool` builds the worker processes, of which `worker_count` compute jobs. `limits` are those of jobs, and
     `validate` parses the JSON of a request. `folder` holds the file of jobs. Without it, jobs are kept in `temporary`,
-    a folder that several processes share, or in a new folder that is removed at the end of the block.
+    a folder that several processes share, or in a new folder that is removed at the end of the block. `describe`
+    converts an error to a JSON problem document. `find_answer` and `store_answer` access the stored results of complete
+    requests, and `disputed_runs` returns the digests of runs whose numbers are refused.
     """
     own = folder is None
     folder = folder or temporary or Path(tempfile.mkdtemp(prefix="privacy-bounds-"))

@@ -171,10 +171,11 @@ def _update(
     known: NDArray[np.bool_],
     side: int,
 ) -> NDArray[np.bool_]:
-    """Move `places` to points[index] where these are nearer to the root, and return a mask of the moved.
+    """Move `places` in place to points[index] where these are nearer to the root, and return a mask of the moved.
 
-    The index array `which` chooses the places. The numbers in `kept` are replaced as well, by those of `rows`. A place
-    moves only where `known` is true, with `side` 1 to the right and with side -1 to the left.
+    `which`, shape (n,), has the indices of the places. `points` has the shape (K, n), and `index`, `known` and the
+    result have the shape (n,). The numbers in `kept`, shape (R, all places), are replaced as well, by those of `rows`,
+    shape (R, K, n). A place moves only where `known` is true, with `side` 1 to the right and with side -1 to the left.
     """
     columns = np.arange(len(which))
     found = points[index, columns]

@@ -278,7 +278,8 @@ def _composed_exactly(run: MembershipRun, susceptibility: float) -> TradeOffPair
 def _rough_step_mu(run: MembershipRun, susceptibility: float) -> float:
     """Return the membership parameter mu of one step of `run` to a few digits, for estimates of the cost.
 
-    The accurate function `step_mu_of` takes milliseconds.
+    `susceptibility` is the squared length of the record's whitened gradient. The accurate function `step_mu_of` takes
+    milliseconds.
     """
     dimension, size = run.mechanism.dimension, float(min(run.effective_batch_size, 10**150))
     if size == 1 or susceptibility > LARGEST_SUSCEPTIBILITY:

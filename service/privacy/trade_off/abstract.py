@@ -360,15 +360,15 @@ class AbstractTradeOff(ABC):
     def _in_range(self, points: CurvePoints, alpha: FloatArray) -> CurvePoints:
         """Limit points of the curve to those of guessing: power >= `alpha`, and type II error <= 1 - `alpha`.
 
-        Only rounding can violate these limits. Points of approximations are returned unchanged.
+        Only rounding can violate these limits. A wide power is limited by its type II error, and conversely. Points of
+        approximations are returned unchanged.
         """
         if not self.evidence.is_certain:
             return points
-        return CurvePoints(
-            caps.error_of_guess(points.type_two_error, alpha),
-            caps.power_of_guess(points.power, alpha),
-            points.log_slope,
-        )
+        error, power = caps.error_of_guess(points.type_two_error, alpha), caps.power_of_guess(points.power, alpha)
+        if self.evidence is not Evidence.EXACT:
+            error, power = caps.exchanged(error, power)
+        return CurvePoints(error, power, points.log_slope)
 
     @property
     def outer_log_ratios(self) -> tuple[float, float]:
@@ -441,7 +441,10 @@ class AbstractTradeOff(ABC):
 
         Subclasses override the method to avoid arrays.
         """
-        return self._points_formula(np.array([rate])).power.at(0, self.evidence)
+        points = self._points_formula(np.array([rate]))
+        if self.evidence is Evidence.EXACT or not self.evidence.is_certain:
+            return points.power.at(0, self.evidence)
+        return caps.exchanged(points.type_two_error, points.power)[1].at(0, self.evidence)
 
     def _profile_at_formula(self, epsilon: float) -> Enclosure:
         """Compute the privacy profile delta(epsilon) at one finite epsilon in nats.

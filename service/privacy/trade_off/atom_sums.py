@@ -73,7 +73,10 @@ class _Part:
         return self.count * float(weights @ (self.index - mean) ** 2) / float(weights.sum())
 
     def position_error(self, spacing: float) -> float:
-        """Return a bound (nats) of the distance of each true loss of one step from its node of the lattice."""
+        """Return a bound (nats) of the distance of each true loss of one step from its node of the lattice.
+
+        `spacing` is the distance of neighbouring nodes in nats.
+        """
         losses, centre = self.law.losses, self.centre
         nodes = losses[centre] + spacing * (self.index[centre] - self.index)
         size = float(np.abs(losses).max()) + spacing * int(self.index[-1])
@@ -269,7 +272,10 @@ def values(kinds: Kinds) -> float:
 
 
 def _values(lattices: Sequence[_Lattice], alone: Sequence[AtomicLaw]) -> float:
-    """Return about how many values the total loss has: the product of the numbers of cells and of losses."""
+    """Return about how many values the total loss has.
+
+    This is the product of the numbers of cells of all `lattices` and of losses of the steps `alone`, on no lattice.
+    """
     return math.prod([*(lattice.cells() for lattice in lattices), *(float(law.size) for law in alone)])
 
 

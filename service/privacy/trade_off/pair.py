@@ -11,7 +11,7 @@ from typing import final
 from service.privacy.limit import WidthLimit
 from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.combinators.bracketed import map_bracket
-from service.privacy.trade_off.combinators.easiest import EasiestOf
+from service.privacy.trade_off.combinators.extreme_of import ExtremeOf, map_extremes
 from service.privacy.trade_off.combinators.second_engine import SecondEngine
 from service.privacy.trade_off.combinators.symmetrised import Symmetrised
 
@@ -87,14 +87,15 @@ class TradeOffPair:
 def _either_direction(add: AbstractTradeOff, remove: AbstractTradeOff) -> AbstractTradeOff:
     """Return the curve of an attacker who may face either direction: the concave envelope of the larger power.
 
-    If both curves are the strongest of several attacks, each attack counts in both directions by itself. This gives a
-    lower bound whose points need no search.
+    Several attacks, and several upper bounds, are combined one by one, because the envelope needs slopes.
     """
     if add is remove:
         return add
-    if isinstance(add, EasiestOf) and isinstance(remove, EasiestOf) and len(add.curves) == len(remove.curves):
-        return EasiestOf(tuple(itertools.starmap(_either_direction, zip(add.curves, remove.curves, strict=True))))
-    return Symmetrised(add, remove)
+    if isinstance(add, ExtremeOf) and isinstance(remove, ExtremeOf) and len(add.curves) == len(remove.curves):
+        # Both directions of one bound belong together, so that their hull is a bound as well.
+        pairs = zip(add.curves, remove.curves, strict=True)
+        return type(add)(list(itertools.starmap(_either_direction, pairs)))
+    return map_extremes(Symmetrised, add, remove)
 
 
 def brackets_of(pairs: Iterable[TradeOffPair]) -> str | None:

@@ -272,7 +272,8 @@ def _target(name: str, y: Spec, *, is_share: bool, at_most: bool) -> list[Spec]:
 def _marked(param: str, x: Spec, label: str, *, below: bool) -> list[Spec]:
     """Return marks for a vertical line at the value of the parameter `param` of the chart.
 
-    `label` stands above the chart, or at its foot with `below`. The marks are invisible while the parameter is null.
+    `label` stands above the chart, or at its foot with `below`. `x` is the encoding of the horizontal axis. The marks
+    are invisible while the parameter is null.
     """
     given: Spec = {
         "data": {"values": [{"label": label}]},

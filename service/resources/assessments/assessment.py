@@ -323,7 +323,7 @@ def exit_code(response: AssessmentsResponse) -> int:
 
 
 def decision_log_fields(response: AssessmentsResponse) -> dict[str, Any] | None:
-    """Return the log entry of a decision: ids, verdict, subject, and missing attestations.
+    """Return the log entry of a decision: ids, verdict, subject, and missing attestations; None without a policy.
 
     Texts from clients have at most 200 characters each, without control characters.
     """

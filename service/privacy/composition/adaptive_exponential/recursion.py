@@ -96,11 +96,11 @@ class Side:
         return np.clip(values * (1 - self.sign * SLACK) - self.sign * TINY, 0.0, 1.0)
 
     def complements(self, of_profile: FloatArray) -> FloatArray:
-        """Return bounds of 1 - delta from bounds of the profile delta, rounded outwards."""
+        """Return bounds of 1 - delta from bounds of delta, `of_profile`, rounded to the safe side as by `smaller`."""
         return np.clip((1 - of_profile) - self.sign * COMPLEMENT_ERROR, 0.0, 1.0)
 
     def profiles(self, of_complement: FloatArray) -> FloatArray:
-        """Return bounds of the profile delta from bounds of 1 - delta, rounded outwards."""
+        """Return bounds of delta from bounds of 1 - delta, `of_complement`, rounded to the safe side as by `larger`."""
         return np.clip((1 - of_complement) + self.sign * COMPLEMENT_ERROR, 0.0, 1.0)
 
     def start(self) -> NodeValues:
@@ -219,9 +219,10 @@ def _extended(side: Side, before: NodeValues, start: int, stop: int) -> NodeValu
 
 
 def _split(profile: FloatArray, shifts: WorstShifts, rows: int) -> int:
-    """Return the row (node) from which the new profile delta is about 1/2 or less.
+    """Return the first of `rows` rows (nodes) at which the new profile delta is about 1/2 or less; `rows` if none.
 
-    The estimate uses a few shifts of the step's losses.
+    `profile` is delta before the step, from m nodes left of the first row on, for a step of the range m cells. The
+    estimate uses a few of the `shifts` of the step's losses.
     """
     m, high, low = shifts.cells, shifts.high, shifts.low
     few = sorted({0, m // 8, m // 4, m // 2, 3 * m // 4, m})

@@ -182,8 +182,8 @@ def _log_gap(
     """Return a bound of ln |1 - e^apart|, where `apart` is ln(tail/rate) for a tail probability and a rate.
 
     For tails below the rate (`side` 1) the result is an upper bound, or a lower bound with `least`. For tails above the
-    rate (`side` -1) it is a lower bound. It is -inf if the gap may be 0. `error` bounds the absolute error of the
-    tail's logarithm, and `log_target` is ln of the rate.
+    rate (`side` -1) it is a lower bound. A lower bound is -inf where the gap may be 0. `error` bounds the absolute
+    error of the tail's logarithm, and `log_target` is ln of the rate.
     """
     rounding = error + SLACK * (1 + np.abs(log_target))
     if side < 0:

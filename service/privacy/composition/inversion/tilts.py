@@ -301,8 +301,8 @@ class TiltGrid:
         """Return tilts from `theta`, near the pole 0 or 1 of the integrand, towards 1/2.
 
         Tilts are real numbers at which contours may cross the axis. A strong loss leaves room for contours between the
-        poles. `sign` is the direction. A parabola through the standard deviations at 0, 1/2 and 1 approximates those
-        between them.
+        poles. `sign` is 1 for rising tilts (from 0) and -1 for falling ones (from 1). A parabola through the standard
+        deviations at 0, 1/2 and 1 approximates those between them.
         """
         at_zero, middle, at_one = self._known
         slope, bend = at_one - at_zero, 2 * (at_zero + at_one) - 4 * middle

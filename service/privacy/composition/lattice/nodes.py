@@ -170,8 +170,9 @@ class MovedAtoms:
 
     @staticmethod
     def of(atoms: Atoms, nodes: LatticeNodes, lattice: Lattice, infinite: float, vanishing: float) -> MovedAtoms:
-        """Move the atoms (loss, H0-mass) that lie within the nodes to the next node towards 0.
+        """Move the atoms (loss in nats, H0-mass) to the next node of the `lattice` towards 0.
 
+        An atom that lies on a node except for rounding stays there, and atoms beyond the `nodes` are left out.
         `infinite` is the H1-mass where H0 has none, and `vanishing` the H0-mass where H1 has none.
         """
         masses, slack, shift = np.zeros(len(nodes.x)), [0.0, 0.0, 0.0], 0.0

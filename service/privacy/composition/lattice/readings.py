@@ -225,7 +225,7 @@ def solve_lattice_profile(pair: LatticePair, log_delta: float) -> tuple[float, f
         return -math.inf, math.inf
 
     def are_proved(points: FloatArray) -> BoolArray:
-        """Return two rows: whether the root eps provably exceeds -x for x in row 0, and is at most x for x in row 1."""
+        """Return whether eps is provably above -x for x in row 0, and at most x in row 1 of `points`; shape (2, m)."""
         read, count = read_lattice_profile(pair, np.concatenate([-points[0], points[1]])), points.shape[1]
         above = read.lower[0, :count] > log_delta + rounding
         return np.stack([above, read.upper[0, count:] <= log_delta - rounding])

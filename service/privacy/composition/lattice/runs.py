@@ -480,8 +480,8 @@ def kept_cells() -> int:
 def coarse_tilt_grid(runs: LatticeRuns, digits: float, *, reflected: bool) -> TiltGrid | None:
     """Return the grid of tilts at which a run is composed, from a lattice of a few thousand cells.
 
-    The laws omit a mass of 10^-digits, and `reflected` swaps the hypotheses. The result is None if that lattice does
-    not exist, or its loss has no finite positive variance.
+    `runs` has the lattices of the run. Their laws omit a mass of 10^-digits, and `reflected` swaps the hypotheses. The
+    result is None if that lattice does not exist, its loss has no finite positive variance, or no tilt is usable.
     """
     run = runs.coarse(digits)
     if run is None:

@@ -281,7 +281,7 @@ def _beside_noise_or_losses(steps: Steps, method: str, options: EngineOptions) -
     """Return the plan of a run whose loss has no density and too many values for exact sums, or None.
 
     Such a run is evaluated on contours with a little added Gaussian noise, or as a closed form shifted by the losses
-    +-epsilon of other steps. The result is None for other runs.
+    +-epsilon of other steps. `method` is the engine of the request. The result is None for other runs.
     """
     asked = None if method == "contour" else engines.discretised
     many = smoothed_responses_of(steps) if method != "closed_form" else None

@@ -187,9 +187,10 @@ def _by_pieces(
 ) -> ComplexArray:
     """Return E_theta(e^{i t_k L} - 1) at t_k = k `step` for P parts, shape (P, largest `last` + 1).
 
-    The values and the arguments are those of `tilted_differences`. Values of a part beyond its index `last` may be 0.
-    Parts with similar `last` are evaluated together, in groups whose tables of powers fit into the processor's cache. A
-    part is a number of equal steps of a run, and L the loss of a step.
+    The values and the arguments are those of `tilted_differences`: tilted `weights` and `loss` of shape (P, n), `mean`
+    and `last` of shape (P,). Here `step` has the shape (P, 1). Values of a part beyond its index `last` may be 0. Parts
+    with similar `last` are evaluated together, in groups whose tables of powers fit into the processor's cache. A part
+    is a number of equal steps of a run, and L the loss of a step.
     """
     order = np.argsort(last, kind="stable")
     powers = np.sqrt(last[order] + 1) * weights.shape[1]

@@ -100,7 +100,7 @@ def _over_cells(
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, bool]:
     """Return the fields `density_growth`, `near`, `log_least`, `log_raise` and `valid` of `ChiSquareStrip`.
 
-    These bounds hold for every path s - iq with 0 <= q <= a, within half a node distance of each node s.
+    These bounds hold for every path s - iq with 0 <= q <= a, within half a node distance of each node s of `grid`.
     """
     law, h, bent = grid.law, grid.spacing, grid.is_bent
     square = math.sin(0.5 * min(a, math.pi)) ** 2

@@ -251,7 +251,8 @@ class TruncatedSampledGaussian(NormalTrapezoid):
     def _highest_turn(self, total: FloatArray, deviation: float | FloatArray) -> FloatArray:
         """Return about how much (nats) e^{t arg w} grows on a strip at the greatest height t of a contour.
 
-        The shape is (parts,). The spacing of the nodes depends on the result of `highest_turn`. For few steps the
+        The shape is (parts,). The spacing of the nodes depends on the result of `highest_turn`. `total` is the number
+        of steps of a run, and `deviation` the standard deviation of its tilted loss in nats. For few steps the
         transform |M(theta + it)| falls only like exp(-sigma^2 ln^2(t p e^{-1/(2 sigma^2)})/2). A part is a number of
         equal steps of a run. Here p is the sampling rate, sigma the noise multiplier, w the likelihood ratio, and theta
         the tilt.

@@ -286,9 +286,9 @@ class _Touching:
     ) -> tuple[BoolArray, BoolArray]:
         """Return masks where the first (second) curve is proved to have the smaller power at its own touching rate.
 
-        The touching rate of a curve is the rate where a line of slope e^eps touches its power. A curve's power is at
-        most that line, so the test evaluates only points of the other curve. Points of the second curve, which may be
-        expensive, are evaluated only where the first test fails.
+        `epsilon` and the masks have the shape (n,). The touching rate of a curve is the rate where a line of slope
+        e^eps touches its power. A curve's power is at most that line, so the test evaluates only points of the other
+        curve. Points of the second curve, which may be expensive, are evaluated only where the first test fails.
         """
         by_second = _is_weaker(epsilon, self.second, self.rates[2:], first)
         by_first, at = np.zeros_like(by_second), np.flatnonzero(~by_second)

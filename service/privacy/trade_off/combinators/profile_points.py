@@ -122,7 +122,7 @@ def proved_points(
     c : array, shape (n,)
         Rising thresholds in nats, n >= 3, with -c[::-1] = c.
     own, swapped : (array, array)
-        Bounds of ln delta(c), and of ln delta'(c) for swapped hypotheses; shape (n,).
+        Lower and upper bounds of ln delta(c), and of ln delta'(c) for swapped hypotheses, at the same c; shape (n,).
 
     Returns
     -------
@@ -189,9 +189,9 @@ def _is_elsewhere(low: FloatArray, high: FloatArray, first: IndexArray, last: in
 def _best_thresholds(alpha: FloatArray, k: FloatArray, own: FloatArray, swapped: FloatArray) -> IndexArray:
     """Return the approximate index of the e^c in `k` that minimises delta(c) + e^c alpha, for each rate in `alpha`.
 
-    `own` and `swapped` have about delta(c) and delta'(c), the profiles for both orders of the hypotheses. No bound
-    depends on the result. For c >= 0 the rate is minus the slope of delta in e^c. For c < 0, 1 - alpha is the value at
-    0 of the tangent of delta' at e^-c.
+    `k` has e^c at rising thresholds c, with -c[::-1] = c. `own` and `swapped` have about delta(c) and delta'(c) at the
+    same c, the profiles for both orders of the hypotheses. No bound depends on the result. For c >= 0 the rate is minus
+    the slope of delta in e^c. For c < 0, 1 - alpha is the value at 0 of the tangent of delta' at e^-c.
     """
     middle = len(k) // 2
     right = (own[middle:-1] - own[middle + 1 :]) / np.diff(k[middle:])

@@ -141,7 +141,7 @@ class WithSingularMass(AbstractTradeOff):
     def global_gdp_mu(self) -> Enclosure | None:
         """Smallest mu for mu-GDP: infinite if a step may reveal everything.
 
-        In this case the power at the false positive rate 0 is positive.
+        In this case the power at the false positive rate 0 is positive. None if that of the inner curve is unknown.
         """
         return Enclosure.point(math.inf) if self._has_mass else self.curve.global_gdp_mu
 

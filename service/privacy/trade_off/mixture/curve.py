@@ -19,6 +19,7 @@ from service.privacy.numerics.work import is_spent
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 from service.privacy.trade_off.combinators.bracketed import map_bracket
 from service.privacy.trade_off.combinators.data_processing_bound import DataProcessingBound
+from service.privacy.trade_off.combinators.extreme_of import map_extremes
 from service.privacy.trade_off.combinators.extremes import largest
 from service.privacy.trade_off.combinators.intersected import MOST_PLACES, Intersected
 from service.privacy.trade_off.combinators.sum_of_guarantees import SumOfGuarantees
@@ -66,9 +67,12 @@ def mixed(weights: Sequence[Fraction], pairs: Sequence[TradeOffPair], source: st
     def mix(*curves: AbstractTradeOff) -> AbstractTradeOff:
         return MixtureTradeOff(list(zip(weights, curves, strict=True)))
 
-    add = map_bracket(mix, *(part.add for part in pairs))
+    def mix_extremes(*curves: AbstractTradeOff) -> AbstractTradeOff:
+        return map_extremes(mix, *curves)
+
+    add = map_bracket(mix_extremes, *(part.add for part in pairs))
     symmetric = all(part.add is part.remove for part in pairs)
-    remove = add if symmetric else map_bracket(mix, *(part.remove for part in pairs))
+    remove = add if symmetric else map_bracket(mix_extremes, *(part.remove for part in pairs))
     notes = dict.fromkeys(note for part in pairs for note in part.notes)
     sources = dict.fromkeys((source, *(part.source for part in pairs)))
     return TradeOffPair(add, remove, "; ".join(sources), (*notes, reason), bracket=brackets_of(pairs))
@@ -265,8 +269,8 @@ class MixtureTradeOff(AbstractTradeOff):
     ) -> None:
         """Narrow the bounds `error` of ln f and `power` of ln power at the rates `alpha`, where `loose` is true.
 
-        f is the type II error. The bounds follow from profiles at the log slopes `read`, and from points of all parts
-        at equal rates.
+        f is the type II error. `error` and `power`, shape (2, n), are changed in place. The bounds follow from profiles
+        at the log slopes `read`, and from points of all parts at equal rates.
         """
         for levels in read.levels:
             at = np.flatnonzero(loose & np.isfinite(levels))

@@ -94,7 +94,8 @@ class Sums:
     def about_parts(self, epsilon: float) -> tuple[FloatArray, FloatArray]:
         """Return approximate ln of the terms of the lower and of the upper sum, shape (cells,), without error bounds.
 
-        The numbers come from a table of the second step's profile, if there is one.
+        The sums are those for the profile of both steps at `epsilon` (nats). The numbers come from a table of the
+        second step's profile, if there is one.
         """
         if self._table is None:
             return self.lower_parts(epsilon), self.upper_parts(epsilon)

@@ -137,7 +137,10 @@ def attained(curve: AbstractTradeOff) -> AbstractTradeOff:
 
 
 def _slopes(epsilons: FloatArray, deltas: FloatArray) -> FloatArray:
-    """Return the log slopes (nats) for which attacks are searched: most where delta is neither tiny nor near 1."""
+    """Return the log slopes (nats, rising) for which attacks are searched: most where delta is neither tiny nor near 1.
+
+    `epsilons` (nats, rising) and `deltas` are points of the profile that bounds the selection from above.
+    """
     middle = np.flatnonzero((deltas - deltas[-1] > FAINT) & (deltas < PLAIN))
     first, last = (int(middle[0]), int(middle[-1])) if middle.size else (0, 0)
     chosen: list[FloatArray] = [np.linspace(0, len(epsilons) - 1, FEW), np.linspace(first, last, MANY)]

@@ -86,7 +86,7 @@ class BetweenLines(AbstractTradeOff):
     is_capped = True
 
     def __init__(self, ahead: Lines, back: Lines, method: str) -> None:
-        """Set up the curve; `ahead` and `back` meet in a corner, and no line is redundant (`of` sees to this)."""
+        """Set up the curve; `ahead` and `back` meet in a corner, and no line is redundant (`of` omits such lines)."""
         self.ahead, self.back, self.method = ahead, back, method
         up, down = float(ahead.slopes[0]), 1 / float(back.slopes[0])
         first, second = float(ahead.deltas[0]), float(back.deltas[0])
@@ -97,7 +97,8 @@ class BetweenLines(AbstractTradeOff):
     def of(ahead: tuple[FloatArray, FloatArray], back: tuple[FloatArray, FloatArray], method: str) -> BetweenLines:
         """Return the curve of two lists of (epsilons, deltas), without the lines that others make redundant.
 
-        `method` is the engine of the curve that the lines were read from.
+        `ahead` has the guarantees of the hypotheses in order, and `back` those of the swapped hypotheses, each with
+        epsilons (nats) that rise from 0. `method` is the engine of the curve that the lines were read from.
         """
         up, down = Lines.of(*ahead), Lines.of(*back)
         while True:

@@ -190,9 +190,10 @@ def gaussian_log_profile(epsilon: FloatArray, mu: FloatArray) -> FloatArray:
 
 
 def reflected(bounds: EnclosureArray, epsilon: FloatArray) -> EnclosureArray:
-    """Return the profile of a self-inverse curve at negative eps, from the profile `bounds` at |eps|.
+    """Return the profile of a self-inverse curve at eps of either sign, from the profile `bounds` at |eps|.
 
-    The formula 1 - e^eps + e^eps delta(-eps) has no cancellation.
+    Entries with eps >= 0 are those of `bounds`. For eps < 0 the formula 1 - e^eps + e^eps delta(-eps) has no
+    cancellation.
     """
     negative = epsilon < 0
     e = np.where(negative, epsilon, 0.0)

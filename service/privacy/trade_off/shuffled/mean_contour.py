@@ -240,7 +240,8 @@ class MeanContour:
         """Return e^{M(s0 + i t) - M(s0)} at the heights `t`, its real part, and a bound of its absolute error.
 
         M is the log-moment function of the smoothed sum V, and s0 the point at which the contour crosses the real axis.
-        `square` is the variance of the normal number that smooths V.
+        V is the sum of n independent terms, with the value terms[j] for a report in category j, and a normal number of
+        the variance `square`. `tilt` has s0 and the tilted law of a term.
         """
         n = self.form.reports
         fall, sine = np.zeros_like(t), np.zeros_like(t)
@@ -290,8 +291,8 @@ class MeanContour:
     def _alias_above(self, terms: list[float], s1: float, s0: float, length: float, square: float) -> float:
         """Return ln of a bound of the sum of C(k L) e^{s0 k L} over k >= 1, by the moment of V at `s1` > `s0`.
 
-        C(y) is the mean of (V - y)_+ for the smoothed sum V, and L = `length` the period of the aliases. `square` is
-        the variance of the smoothing.
+        C(y) is the mean of (V - y)_+ for the smoothed sum V of n independent `terms`, and L = `length` the period of
+        the aliases. `square` is the variance of the smoothing.
         """
         drop = (s1 - s0) * length
         if drop <= 0:

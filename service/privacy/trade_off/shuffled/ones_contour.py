@@ -268,7 +268,8 @@ class OnesContour:
     ) -> FloatArray:
         """Return bounds of the aliases (errors of the trapezoidal rule) at each J of `numbers`, divided by e^`moment`.
 
-        `smaller` has tilts below that of the contour, with their moments (`_smaller_tilts`).
+        `length` is the period of the aliases in J, and `moment` the log-moment K(s0) - s0 J at the contour's tilt s0.
+        `smaller` has tilts below s0, with their moments (`_smaller_tilts`).
         """
         s0, middle = self.tilt, float(numbers[len(numbers) // 2])
         # Every s1 > s0 and every s2 < s0 gives a bound.

@@ -407,8 +407,8 @@ class ContourLayout:
 def _polygons(starts: ComplexArray, ends: ComplexArray, radii: FloatArray) -> ComplexArray:
     """Return octagons around ellipses, as corners of shape (Q, R, 8).
 
-    Each of Q panels from a start to an end has a Bernstein ellipse for each of R radii, on which the error of
-    quadrature is bounded.
+    Each of Q panels from a point of `starts` to the same entry of `ends` has a Bernstein ellipse for each of R radii,
+    on which the error of quadrature is bounded. A radius is the sum of the half-axes of the ellipse around [-1, 1].
     """
     middle, half = 0.5 * (starts + ends), 0.5 * (ends - starts)
     wide, high = 0.5 * (radii + 1 / radii)[:, None], 0.5 * (radii - 1 / radii)[:, None]
