@@ -80,7 +80,7 @@ def share_run(address: str) -> None:
 
 
 def assert_disputed_run_is_refused(client: httpx2.Client, address: str) -> None:
-    """The worker and the instance refuse the run that another instance disputes, and answer for other runs."""
+    """Check that worker and instance refuse a run that another instance disputes, and answer for other runs."""
     before = submit(client, "bounds", QUIETER)
     assert wait_until_ended(client, before)["state"] == "succeeded"
     share_run(address)
