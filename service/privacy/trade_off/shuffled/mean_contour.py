@@ -102,7 +102,11 @@ class MeanContour:
         self._ratios = [(float(one), float(other)) for one, other in zip(form.present, form.absent, strict=True)]
 
     def rough_log_delta(self, epsilon: float) -> float:
-        """Return about ln delta at `epsilon` >= 0, by a saddle point of e^M/s^2. No bound depends on it."""
+        """Return about ln delta at `epsilon` >= 0, by a saddle point of e^{M(s)}/s^2. No bound depends on it.
+
+        M is the log-moment function of a sum over all reports, and delta the mean of its positive part over their
+        number.
+        """
         grown = math.exp(epsilon)
         terms = [one - grown * other for one, other in self._ratios]
         return rough_mean(self.form.reports, self._weights, terms)
