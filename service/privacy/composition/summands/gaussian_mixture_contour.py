@@ -100,7 +100,7 @@ class GaussianMixtureOnContour(TrapezoidOnContour[TruncatedGaussianMixture]):
         return np.sqrt(2 * (1 - _LEAST) / spread) * (1 - 1e-9)
 
     def _built(self, eta: FloatArray) -> MixtureMajorants:
-        """Return B_eta(t)/M(theta) as a trapezoid sum for eta of shape (E, parts), with its error.
+        """Return B_eta(t)/M(theta) as a trapezoid sum for eta of shape (E, parts), with a bound of its error.
 
         E is the number of paths Im x = eta.
 
