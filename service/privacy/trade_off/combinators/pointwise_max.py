@@ -10,7 +10,7 @@ import numpy as np
 from scipy import special
 from typing_extensions import override
 
-from service.privacy.enclosure import Enclosure, EnclosureArray, Evidence
+from service.privacy.enclosure import SMALLEST, Enclosure, EnclosureArray, Evidence
 from service.privacy.numerics.arrays import BoolArray, FloatArray
 from service.privacy.numerics.roots import sectioned_root
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
@@ -151,9 +151,10 @@ class PointwiseMax(AbstractTradeOff):
             read = logged(curve.profile(places))
             count = len(epsilon)
             (at_left, here, at_right) = (read[k * count : (k + 1) * count] for k in range(3))
-            x = np.exp(epsilon)
+            with np.errstate(over="ignore"):  # rates below the smallest double
+                x = np.exp(epsilon)
             low = (here.lower - at_right.upper) / (x * math.expm1(aside)) * (1 - SLACK)
-            high = (at_left.upper - here.lower) / (x * -math.expm1(-aside)) * (1 + SLACK)
+            high = np.maximum((at_left.upper - here.lower) / (x * -math.expm1(-aside)) * (1 + SLACK), SMALLEST)
             # The rounding of eps + aside moves x by less than this share of the distance.
             share = 4 * UNIT_ROUNDOFF * (1 + np.abs(epsilon)) / aside
             low, high = low * (1 - share), high * (1 + share)
