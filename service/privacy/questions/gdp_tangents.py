@@ -197,7 +197,7 @@ class _Search:
             kept = powers < 1 - other.first
             kept[-1] = True
             rates, flatter = np.append(rates, side.first), np.append(flatter, flatter[-1])
-            mu, slopes = _gaussian(powers, rates)
+            mu, slopes = gaussian_corners(powers, rates)
             largest = max(largest, float(mu[kept].max()))
             for index in np.flatnonzero(kept & (mu > target)).tolist():
                 at_end = index >= len(rates) - 2
@@ -266,7 +266,7 @@ class _Search:
         return True
 
 
-def _gaussian(powers: FloatArray, rates: FloatArray) -> tuple[FloatArray, FloatArray]:
+def gaussian_corners(powers: FloatArray, rates: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return upper bounds of mu = Phi^-1(power) - Phi^-1(rate) at points, and approximate log slopes there.
 
     The slope at a point is that of the Gaussian trade-off curve with this mu.
