@@ -37,7 +37,7 @@ from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 from service.privacy.numerics.work import is_spent
 from service.privacy.questions.gdp_tangents import STEEPEST, Bounds, gaussian_corners
 from service.privacy.questions.normal_points import CLOSE, SMALLEST_RATE, normal_points
-from service.privacy.questions.tangent_sets import ROUNDING, corners_of
+from service.privacy.questions.tangent_sets import ROUNDING, corners_of, limited_corners
 from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.combinators.profile_points import proved_power
 from service.privacy.trade_off.enclosed.logs import log_ends
@@ -389,9 +389,9 @@ class _RangeSearch:
     def _cells(self, side: _Side, first: float, beyond: float, other: _Side) -> _Cells:
         """Return the corners between neighbouring tangents of a side, and update `least`."""
         _, rates, powers = corners_of(side.c, side.delta, first)
-        # Drop corners beyond the range, whose end is the first rate of the other side.
         end = min(float(powers[-1]), 1 - other.least_rate(1 - first))
-        kept = np.append(powers < 1 - beyond, True)
+        rates, powers, kept = limited_corners(rates, powers, 1 - beyond, side.least_rate(1 - beyond))
+        kept = np.append(kept, True)
         mu, slopes = gaussian_corners(np.append(powers, end), np.append(rates, first))
         touching = side.m[1 : len(rates) - 1]  # of the tangents that touch between two corners
         at_end = side.end(first)
@@ -524,12 +524,17 @@ def _pieces(excess: FloatArray, deficit: FloatArray, target: float, most: int) -
     Pieces reduce the `excess` of mu at the corner of a cell by the square of their number. It may be as large as the
     `deficit` of mu in the cell below the `target`, plus a number that is equal for all cells.
     """
-    low, high = CLOSE * target, target
-    for _ in range(HALVINGS):
-        slack = math.sqrt(low * high)
-        pieces = np.ceil(np.sqrt(np.maximum(excess, 0.0) / np.maximum(deficit + slack, slack)))
-        low, high = (slack, high) if float(np.maximum(pieces - 1, 1).sum()) > most else (low, slack)
-    pieces = np.ceil(np.sqrt(np.maximum(excess, 0.0) / np.maximum(deficit + high, high)))
+    low, high = CLOSE * target + SMALLEST, target + SMALLEST
+    excess = np.where(np.isfinite(excess), np.maximum(excess, 0.0), target)
+
+    def divided(slack: float) -> FloatArray:
+        return np.minimum(np.ceil(np.sqrt(excess / np.maximum(np.nan_to_num(deficit) + slack, 1e-300))), PIECES)
+
+    with np.errstate(over="ignore"):
+        for _ in range(HALVINGS):
+            slack = math.sqrt(low * high)
+            low, high = (slack, high) if float(np.maximum(divided(slack) - 1, 1).sum()) > most else (low, slack)
+        pieces = divided(high)
     # At kinks of the profile pieces reduce the excess by their number only.
     least = 2 if len(excess) > FEW else min(most // max(len(excess), 1) + 1, PIECES_OF_FEW)
     return np.clip(pieces, max(least, 2), PIECES).astype(np.intp)

@@ -123,6 +123,38 @@ def corners_of(c: FloatArray, delta: FloatArray, first: float) -> tuple[IndexArr
     return flatter, rates, powers
 
 
+def limited_corners(
+    rates: FloatArray, powers: FloatArray, most: float, reached: float
+) -> tuple[FloatArray, FloatArray, BoolArray]:
+    """Return corners of tangents whose powers are limited to a range, and which of them count.
+
+    Parameters
+    ----------
+    rates, powers : array, shape (corners,)
+        Corners by falling rate.
+    most : float
+        Largest power of the range.
+    reached : float
+        A rate below which no tangent reaches this power.
+
+    Returns
+    -------
+    (array, array, array of bool)
+        Rates and powers, shape (corners,), and the mask of the corners that count.
+
+    Notes
+    -----
+    The curve may be in the range at rates where its tangents are beyond it. There its power is at most `most`, and the
+    rate is at least `reached`. So the point (`reached`, `most`) takes the place of all corners beyond the range.
+    """
+    beyond = powers >= most
+    if not beyond.any():
+        return rates, powers, ~beyond
+    counts = ~beyond
+    counts[int(np.flatnonzero(beyond)[-1])] = True
+    return np.where(beyond, np.minimum(rates, max(reached, SMALLEST)), rates), np.where(beyond, most, powers), counts
+
+
 @dataclass(frozen=True, slots=True)
 class TangentCorner:
     """Corner where two tangents of a power curve meet.

@@ -79,7 +79,7 @@ def _exact_mu(law: Law, rate_min: float, error_min: float) -> float:
         if p < most < q:
             corners.append((a + (b - a) * (most - p) / (q - p), most))
     inside = [(a, p) for a, p in corners if least <= a < 1 and p <= most]
-    return max(_quantile(p) - _quantile(a) for a, p in inside)
+    return max((_quantile(p) - _quantile(a) for a, p in inside), default=0.0)
 
 
 def _quantile(chance: Fraction) -> float:
