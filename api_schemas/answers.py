@@ -89,7 +89,7 @@ class MethodProbability(EngineGrounds, Enclosed[Probability | None], EngineField
 
 
 class MethodGain(EngineGrounds, Enclosed[AdvantageOverPrior | None], EngineField):
-    """Advantage over the prior by one composition engine or theorem.
+    """Answer to a question `advantage_over_prior` by one composition engine or theorem.
 
     null: the engine failed, and the notes give the reason.
     """
@@ -149,7 +149,7 @@ class AdvantageOverPriorAnswer(
     Enclosed[AdvantageOverPrior],
     AnswerBase[Literal["advantage_over_prior"], AdvantageOverPriorQuestion],
 ):
-    """The largest gain of the positive predictive value over the prior, with its enclosure."""
+    """Twice the largest difference between the positive predictive value and the prior, with its enclosure."""
 
 
 class ProbabilityAnswer(

@@ -207,7 +207,7 @@ class AssessedThreatModel(Response):
     conditional: Annotated[
         bool,
         Field(
-            description="Whether the threat model is relaxed. A relaxed result may "
+            description="Whether the attacker is weaker than the worst case. Answers against a weaker attacker may "
             "be quoted only together with the worst case."
         ),
     ]
@@ -340,7 +340,7 @@ class AssessmentsResponse(Result):
     ]
     threat_models: Annotated[
         tuple[AssessedThreatModel, ...],
-        Field(description="The worst case first, then every relaxed threat model that applies."),
+        Field(description="The worst case first, then every weaker threat model that applies."),
     ]
     not_applicable: Annotated[
         tuple[NotApplicable, ...], Field(description="Threat models that do not apply, with reasons.")
@@ -355,8 +355,8 @@ class AssessmentsResponse(Result):
     one_point: Annotated[
         OnePoint | None,
         Field(
-            description="Comparison of the curve with one pair (epsilon, delta). null: epsilon is infinite, "
-            "or the run hides nothing."
+            description="Comparison of the curve with one pair (epsilon, delta). null: epsilon or the power has no "
+            "upper bound, epsilon exceeds 1e6, or the mechanism itself is stated by its epsilon and delta."
         ),
     ]
     statement: Annotated[

@@ -144,7 +144,7 @@ class AttackCountsResponse(Result):
     ]
     worst_case: Annotated[
         BoundVerdict | None,
-        Field(description="Comparison with the worst-case bound. null: the threat model is not relaxed."),
+        Field(description="Comparison with the worst-case bound. null: the threat model is the worst case."),
     ]
     assumptions: Assumptions
     hazards: Hazards

@@ -78,14 +78,14 @@ class TheoryPowers(TypedDict):
     lower: Annotated[
         list[float],
         Field(
-            description="Lower bound of the theoretical true positive rate, for each row.",
+            description="Lower bound of the theoretical true positive rate, for each threshold.",
             examples=[[0.01, 0.12, 0.48]],
         ),
     ]
     upper: Annotated[
         list[float],
         Field(
-            description="Upper bound of the theoretical true positive rate, for each row.",
+            description="Upper bound of the theoretical true positive rate, for each threshold.",
             examples=[[0.01, 0.12, 0.48]],
         ),
     ]

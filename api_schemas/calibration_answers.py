@@ -130,7 +130,7 @@ class CalibrationsResponse(Result):
     limit: LimitIfWide = None
     worst_cases: Annotated[
         tuple[TargetWorstCase, ...],
-        Field(description="Worst-case answers at the value, for each target with a relaxed threat model."),
+        Field(description="Worst-case answers at the value, for each target with a weaker threat model."),
     ]
     readings: Annotated[int, Field(ge=0, description="Number of evaluated values of the free number.")]
     assumptions: Assumptions

@@ -20,7 +20,7 @@ from api_schemas.threat_models import ThreatModelSpec
 
 
 class Parameter(Response):
-    """One field of a mechanism or threat model, as the catalogue of `/v1/mechanisms` describes it."""
+    """One field of a mechanism, threat model or question, or one option of a method."""
 
     name: Annotated[str, Field(description="Name of the field.", examples=["noise_multiplier"])]
     aliases: Annotated[

@@ -37,7 +37,7 @@ class CertificatesRequest(Request):
         Annotated[float, Field(ge=0, le=LARGEST_CLAIM), POSITIVE_ZERO] | Infinite | None,
         Field(
             validation_alias=AliasChoices("value", "claimed"),
-            description="Number to prove. Default: the safe number of `/v1/bounds`.",
+            description="Number to prove. Default: the safe bound that `/v1/bounds` answers.",
             examples=[1.83],
             exclude_if=is_none,
         ),

@@ -27,7 +27,7 @@ PointReading = Annotated[
     Literal["power", "type_two_error"],
     named_schema(
         "PointReading",
-        "Selected quantity of a trade_off point: power or type_two_error. Other questions ignore this field.",
+        "Selected quantity of a trade_off point: power or type_two_error. Only trade_off questions allow the latter.",
         examples=["power"],
     ),
 ]
@@ -125,8 +125,8 @@ LimitCode = Annotated[
         "sampling_error: the bounds form a confidence interval. two_theorems: the bounds come from different "
         "theorems. tolerance_too_fine: the enclosure meets 1e-6, but not the requested tolerance. work_spent: "
         "the request exhausted its allowance of work. time_spent: the time limit of the service ended the search. "
-        "empty_range: the range contains no point of the curve, or "
-        "perhaps none. no_finite_end: no finite upper bound is proved. long_list: the list has more wide "
+        "empty_range: the range of error rates contains no point of the curve, or none is proved to lie "
+        "in the range. no_finite_end: no finite upper bound is proved. long_list: the list has more wide "
         "numbers than the second engine evaluates. small_tail: the second engine cannot represent the number. "
         "many_different_steps: the run has too many different steps for the second engine. small_loss: the "
         "privacy loss is too small for the second engine. one_engine: the request allows only one engine. "

@@ -201,7 +201,8 @@ class Distance(Response):
 class ShowingAttack(Response):
     """An attack on the run with more power than the claim allows.
 
-    null: a double cannot represent the numbers, or the attack is the limit of a sequence.
+    null: a double cannot represent the numbers, the attack is the limit of a sequence, or the search for its rate
+    exceeds the work limit of a claim. `test` gives the reason.
     """
 
     test: Annotated[str, Field(description="Description of the attack in one sentence.")]

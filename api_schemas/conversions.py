@@ -127,8 +127,8 @@ class NoiseForTarget(Response):
     tau_mip: Annotated[
         ConvertedNumber | None,
         Field(
-            description="Standard deviation of the noise on the mean gradient by Corollary 5.1. null: the "
-            "corollary gives no sufficient noise."
+            description="Standard deviation of the noise on the mean gradient by Corollary 5.1 of Leemann et al. 2023. "
+            "null: the corollary gives no sufficient noise."
         ),
     ]
     tau_dp: Annotated[

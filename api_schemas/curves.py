@@ -56,7 +56,7 @@ class CurvesRequest(MethodOptions, Request):
             min_length=1,
             max_length=LARGEST_CHOICES,
             description="Threat models, one curve for each. The service adds the worst case to a list of only "
-            "relaxed models.",
+            "weaker models.",
         ),
     ] = (WorstCaseThreatModel(type="worst_case"),)
     methods: Annotated[

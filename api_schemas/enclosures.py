@@ -13,7 +13,8 @@ from api_schemas.choices import Evidence, LimitCode, MethodUsed
 NumberT = TypeVar("NumberT")
 
 VALUE = Field(
-    description="The safe bound of the enclosure. Without an enclosure, the value is the approximation.",
+    description="The safe bound of the enclosure, which never states more privacy than there is. Without an "
+    "enclosure, the value is the approximation.",
     examples=[0.0040684479],
 )
 LOWER = Field(description="Lower bound of the true value. null: the evidence is asymptotic.", examples=[0.0040684478])
@@ -95,7 +96,12 @@ Tight = Annotated[
     ),
 ]
 Conditional = Annotated[
-    bool, Field(description="Whether the answer rests on a listed modelling assumption.", examples=[False])
+    bool,
+    Field(
+        description="Whether the answer holds only against an attacker weaker than the worst case, under the listed "
+        "assumptions.",
+        examples=[False],
+    ),
 ]
 ToleranceMet = Annotated[
     bool,

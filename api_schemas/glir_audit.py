@@ -190,10 +190,15 @@ class Uniformity(Response):
 
 
 class GlirTheory(TheoryPowers):
-    """Largest true positive rate of any attack on these mean gradients, by Theorem 5.1 of the GLiR paper."""
+    """Largest true positive rate of any attack on these mean gradients, by Theorem 5.1 of Leemann et al. 2023."""
 
     effective_batch_size: Annotated[
-        float, Field(description="Batch size plus the batch size equivalent of the noise.", examples=[612.5])
+        float,
+        Field(
+            description="The number n + n^2 t, where n is the batch size. The noise variance is at least t times the "
+            "variance of the gradients, in every direction.",
+            examples=[612.5],
+        ),
     ]
     dimension: Annotated[int, Field(description="Dimension of all steps together.", examples=[650])]
     mean_susceptibility: Annotated[
@@ -239,15 +244,31 @@ class GlirAuditResponse(Result):
     steps: Annotated[tuple[GlirStepResult, ...], Field(description="One entry for each release.")]
     combined_p_values: Annotated[
         tuple[float, ...] | None,
-        Field(description="p-values combined over the steps by Fisher's method. Members have small values."),
+        Field(
+            description="p-values of the queries, combined over the steps by Fisher's method. Members have small "
+            "values. null: there are more than 10 000 queries."
+        ),
     ]
     log_likelihood_ratios: Annotated[
         tuple[float, ...] | None,
-        Field(description="Log-likelihood ratio of membership against non-membership for each query, in nats."),
+        Field(
+            description="Log-likelihood ratio of membership against non-membership for each query, in nats. null: "
+            "there are more than 10 000 queries."
+        ),
     ]
-    roc: Annotated[GlirRoc | None, Field(description="ROC curve of the attack. null: the members are unknown.")]
+    roc: Annotated[
+        GlirRoc | None,
+        Field(
+            description="ROC curve of the attack. null: the members are unknown, or all queries are of one kind "
+            "(members or non-members)."
+        ),
+    ]
     p_value_uniformity: Annotated[
-        Uniformity | None, Field(description="Uniformity test of non-members' p-values. null: the members are unknown.")
+        Uniformity | None,
+        Field(
+            description="Uniformity test of non-members' p-values. null: the members are unknown, or all queries are "
+            "of one kind (members or non-members)."
+        ),
     ]
     evidence: Evidence
     tight: Tight

@@ -100,8 +100,9 @@ class ExponentialMechanism(Request):
 class GaussianMixtureMechanism(Request):
     """Gaussian noise of standard deviation `noise_multiplier` on a query with a random shift.
 
-    The record shifts the query by one of `shifts`, drawn in every step with probabilities `weights`. The output is N(0)
-    without the record, and sum w_i N(s_i) with the record. Only `add_or_remove_one` for one record is allowed.
+    The record shifts the query by one of `shifts`, drawn in every step with probabilities `weights`. The output has the
+    law N(0) without the record, and sum w_i N(s_i) with the record. N(s) is the normal law of the noise with mean s.
+    Only `add_or_remove_one` for one record is allowed.
     """
 
     type: Literal["gaussian_mixture"]

@@ -47,7 +47,8 @@ class LargestEpsilonConversion(Request):
 class LargestSamplingRateConversion(Request):
     """Largest sampling rate that keeps the positive predictive value of an epsilon-DP run within the limit.
 
-    The rate is that of the data set. The result holds for every record of the larger data set.
+    The rate is the probability with which the data set has each record of a larger data set. The result holds for every
+    record of the larger data set.
     """
 
     type: Literal["largest_sampling_rate"]

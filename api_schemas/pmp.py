@@ -24,11 +24,11 @@ EpsilonPmp = Annotated[
 ]
 SuccessBound = Annotated[
     EnclosedProbability,
-    Field(description="Largest success probability of such an attacker: 1/(1 + e^-epsilon)."),
+    Field(description="Largest success probability of such an attacker: 1/(1 + e^-epsilon_pmp)."),
 ]
 EtaMip = Annotated[
     EnclosedProbability,
-    Field(description="Membership inference privacy eta: tanh(epsilon/2)/2, half the largest advantage."),
+    Field(description="Membership inference privacy eta: tanh(epsilon_pmp/2)/2, half the largest advantage."),
 ]
 PmpDirection = Annotated[
     Literal["in_over_out", "out_over_in"],

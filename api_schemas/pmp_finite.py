@@ -144,7 +144,10 @@ class PmpFiniteResponse(Result):
     ]
     bayes_success: Annotated[
         EnclosedProbability,
-        Field(description="Success probability of the best attack on the most exposed point: (1 + TV)/2."),
+        Field(
+            description="Success probability of the best attack on the most exposed point: (1 + TV)/2. TV is the "
+            "total variation distance between the outputs with and without the point."
+        ),
     ]
     success_bound: SuccessBound
     eta_mip: EtaMip

@@ -159,7 +159,7 @@ class SimulatedTrial(TypedDict):
         Field(
             description="Epsilon of practical membership privacy in "
             "nats. Exact for exponential, and the bound of "
-            "Proposition 12 for gaussian."
+            "Lowy et al. 2023, Proposition 12, for gaussian."
         ),
     ]
     epsilon_on_population_by_sensitivity: Annotated[

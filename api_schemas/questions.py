@@ -40,7 +40,7 @@ class TradeOffQuestion(Request):
 
 
 class EpsilonQuestion(Request):
-    """Smallest epsilon for which the mechanism is (epsilon, delta)-differentially private."""
+    """Smallest epsilon, in nats, for which the mechanism is (epsilon, delta)-differentially private."""
 
     type: Literal["epsilon"]
     delta: Delta
@@ -155,9 +155,9 @@ class DeletionCapacityQuestion(Request):
 
 
 class UnlearningGuaranteeQuestion(Request):
-    """Whether the unchanged model guarantees unlearning of a record (B-MI).
+    """Whether the unchanged model guarantees unlearning of a record (B-MI unlearning, Thudi et al. 2022, Definition 2).
 
-    The guarantee requires P(not a member | release) >= `confidence` for every release.
+    The guarantee requires P(not a member | release) >= B for every release, where B is `confidence`.
     """
 
     type: Literal["unlearning_guarantee"]

@@ -175,7 +175,7 @@ Epsilon = Annotated[
         ge=0,
         le=LARGEST_EPSILON,
         validation_alias=AliasChoices("epsilon", "eps", "target_epsilon"),
-        description="Privacy parameter epsilon of (epsilon, delta)-differential privacy.",
+        description="Privacy parameter epsilon of (epsilon, delta)-differential privacy, in nats.",
         examples=[2.0],
         json_schema_extra={"x-unit": "nats"},
     ),
@@ -313,7 +313,8 @@ RelativeTolerance = Annotated[
         ge=1e-16,
         le=1,
         validation_alias=AliasChoices("relative_tolerance", "rtol"),
-        description="Requested relative width of the enclosure. A wider answer has `tolerance_met: false`.",
+        description="Requested relative width (upper - lower)/upper of the enclosure. A wider answer has "
+        "`tolerance_met: false`.",
         examples=[1e-6],
     ),
 ]

@@ -38,8 +38,8 @@ BoundedDirections = Annotated[
     Literal["both", "forward_only"],
     named_schema(
         "BoundedDirections",
-        "Which divergences have the stated bounds: those of both orders of two neighbours, or only those of the output "
-        "law with the record from the law without the record.",
+        "Renyi divergences that have the stated bounds. both: those of either output law from the other, with and "
+        "without the record. forward_only: only those of the law with the record from the law without the record.",
         examples=["both"],
     ),
 ]

@@ -60,7 +60,7 @@ class Limit(Request):
     reads: PointReading = "power"
     threat_model: Annotated[
         ThreatModelSpec | None,
-        Field(description="Threat model of this target. Default: the threat model of the request.", exclude_if=is_none),
+        Field(description="Threat model of this limit. Default: the threat model of the request.", exclude_if=is_none),
     ] = None
 
     @model_validator(mode="after")

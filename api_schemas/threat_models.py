@@ -124,8 +124,8 @@ class MembershipThreatModel(Request):
         Literal["chi_square", "gaussian"],
         named_schema(
             "StepCurve",
-            "Curve of one step. chi_square: exact for Gaussian gradients (Theorem 5.1). gaussian: approximation "
-            "(Corollary 5.1).",
+            "Curve of one step, by Leemann et al. 2023. chi_square: exact for Gaussian gradients (Theorem 5.1). "
+            "gaussian: approximation (Corollary 5.1).",
             examples=["chi_square"],
         ),
     ] = "chi_square"
@@ -134,8 +134,8 @@ class MembershipThreatModel(Request):
         named_schema(
             "MembershipComposition",
             "Composition of the steps. exact: numerical composition of the sampled steps. clt: approximation by "
-            "the limit of many steps (Equation 10). root_sum_square: approximation mu sqrt(steps), which "
-            "ignores sampling.",
+            "the limit of many steps (Leemann et al. 2023, Equation 10). root_sum_square: approximation "
+            "mu sqrt(steps), which ignores sampling.",
             examples=["exact"],
         ),
     ] = "exact"

@@ -127,8 +127,8 @@ class Asking(ABC):
     ) -> Call[Power]:
         """Compute the largest true positive rate (power) of an attack at each false positive rate.
 
-        The rates are any iterable or array. `direction` is "add" (the null hypothesis is the data without the record)
-        "remove", or "both" (the worse of both directions at each rate).
+        The rates are any iterable or array. `direction` is "add" (the null hypothesis is the data without the record),
+        "remove" (with it), or "both" (the worse of both directions at each rate).
         """
         question = {"type": "trade_off", "false_positive_rates": false_positive_rates, "direction": direction}
         path, request, notes = _about(run, "/v1/bounds", {"questions": [question], **options})
@@ -248,8 +248,9 @@ class Asking(ABC):
         """Return an assessment as text in the media type `form`.
 
         Media types: `text/markdown` (model card), `text/plain`, `application/vnd.mlflow.run+json`,
-        `application/vnd.cyclonedx+json`, `application/ld+json` and `application/yaml`. Raise InvalidArgument for a
-        media type that is not a text, and Refused for an unknown one.
+        `application/vnd.cyclonedx+json`, `application/ld+json` and `application/yaml`. `context` describes the release
+        and the data, and `policy` has limits on the answers (None: no decision). Raise InvalidArgument for a media type
+        that is not a text, and Refused for an unknown one.
         """
         if "/" not in form:
             raise InvalidArgument(f"form: a media type such as text/markdown, not {form!r}")
@@ -276,8 +277,8 @@ class Asking(ABC):
     ) -> Call[CertificatesResponse]:
         """Prove one number of `run` with the independent checker, and return its verdict.
 
-        The verdict is proved, refuted or not decided. The number is `value`, or without one the safe number of `bounds`
-        for `question`.
+        The verdict is proved, refuted or not decided. The number is `value`, or without one the safe bound that the
+        method `bounds` answers to `question`.
         """
         from api_schemas.certificates import CertificatesResponse
 

@@ -171,8 +171,8 @@ class AsyncClient:
     ) -> bytes:
         """Send a request and return the whole body of the answer. Raise PrivacyBoundsError.
 
-        `method` and `path` are those of HTTP. Requests that the service refuses for lack of capacity are repeated for
-        at most `retry_seconds`.
+        `method` and `path` are those of HTTP, and `media_type` is the accepted form of the answer. Requests that the
+        service refuses for lack of capacity are repeated for at most `retry_seconds`.
         """
         from privacy_bounds.http import Repetition, is_busy
 
@@ -218,7 +218,7 @@ class AsyncClient:
     ) -> AsyncGenerator[httpx2.Response]:
         """Send a request once and yield the open response. Raise PrivacyBoundsError.
 
-        The body of an unsuccessful response is read, and its error raised.
+        The arguments are those of `fetch`. The body of an unsuccessful response is read, and its error raised.
         """
         from privacy_bounds.http import check_head, translated_errors
 

@@ -46,9 +46,10 @@ class Call(Generic[T]):
         return encode(self.request)
 
     def name_argument(self, refusal: Refused) -> Refused:
-        """Return a refusal in the words of the method that was called, as a new error for an unknown media type.
+        """Return a refusal of an unknown media type as a new error about the argument `form`.
 
-        The service names the header `Accept` there, which the client has set from the argument `form`.
+        The refusal of the service names the header `Accept`, which the client has set from this argument. Any other
+        refusal is returned unchanged.
         """
         if refusal.problem.type != NOT_ACCEPTABLE or self.media_type == JSON:
             return refusal

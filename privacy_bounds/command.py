@@ -24,8 +24,9 @@ KEY_VARIABLE = "PRIVACY_BOUNDS_API_KEY"
 def run_jobs(action: str, subject: str | None, url: str, key: str | None) -> int:
     """Run one action on a job of a service at `url`. Results go to standard output, progress to standard error.
 
-    `subject` is the id of a job, or the file of a request for the action `submit`; None lists all jobs. Return 0, 1 if
-    a job that was waited for did not succeed, or 2 after a problem was reported.
+    `subject` is the id of a job, or the file of a request for the action `submit`; None lists all jobs. `key` is the
+    idempotency key of `submit`, or None. Return 0, 1 if a job that was waited for did not succeed, or 2 after a problem
+    was reported.
     """
     from stamina.instrumentation import set_on_retry_hooks
 

@@ -32,7 +32,8 @@ LINES: Final = 15
 def rounded(value: float, digits: int, rounding: str) -> str:
     """Return a number with at most `digits` significant digits, rounded in the direction `rounding`.
 
-    The directions are those of the module `decimal`. Infinite values are `Infinity` and `-inf`.
+    The directions are those of the module `decimal`, such as `ROUND_CEILING`. Infinity is `Infinity`, as in JSON
+    responses, minus infinity is `-inf`, and NaN is `nan`.
     """
     if not math.isfinite(value):
         return "Infinity" if value > 0 else str(value)
@@ -45,8 +46,9 @@ def rounded(value: float, digits: int, rounding: str) -> str:
 def formatted(value: float, spec: str, rounding: str) -> str:
     """Return a number in the format specification `spec` of Python, rounded in the direction `rounding`.
 
-    A specification without precision and type, or that is none for floats, is applied without this rounding. Without a
-    precision the type `e`, `f`, `g` or `%` has six digits, as for a float.
+    The directions are those of the module `decimal`. A specification without precision and type, or that is none for
+    floats, is applied without this rounding. Without a precision the type `e`, `f`, `g` or `%` has six digits, as for a
+    float.
     """
     parts = FORMAT.fullmatch(spec)
     if parts is None or not math.isfinite(value) or not (parts["precision"] or parts["type"]):
@@ -131,7 +133,7 @@ def aligned(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
 def html_table(
     header: Sequence[str], rows: Iterable[Sequence[str]], *, caption: str = "", notes: Iterable[str] = ()
 ) -> str:
-    """Return a table as HTML. All texts are escaped."""
+    """Return a table as HTML. All texts are escaped. `notes` follow below, one paragraph each."""
     head = "".join(f"<th>{escape(cell)}</th>" for cell in header)
     body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
     title = f"<caption>{escape(caption)}</caption>" if caption else ""
@@ -143,7 +145,11 @@ ANSWER_HEADER: Final = ("question", "value", "lower", "upper", "evidence", "meth
 
 
 def answer_rows(answer: Answer) -> list[tuple[str, ...]]:
-    """Return an answer as rows of a table, one for each number."""
+    """Return an answer as rows of a table with the columns ANSWER_HEADER, one row for each number.
+
+    The columns are question, value, lower and upper bound, evidence and method. The value is rounded to the safe side,
+    and bounds are rounded outwards.
+    """
     grounds = (answer.evidence + (", conditional" if answer.conditional else ""), answer.method)
     direction = safe_direction(answer)
     if answer.type == "trade_off":

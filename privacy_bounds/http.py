@@ -88,7 +88,8 @@ def with_credentials(headers: Mapping[str, str] | None, api_key: str | None) -> 
 def check_address(url: str, headers: Mapping[str, str] | None, timeout: float, retry_seconds: float) -> None:
     """Raise InvalidArgument unless the arguments of a client are valid.
 
-    The address needs http:// or https:// and a host, `timeout` is above 0, and `retry_seconds` at least 0.
+    `headers` are those that the client adds to each request, or None. The address `url` needs http:// or https:// and a
+    host, `timeout` is above 0, and `retry_seconds` at least 0.
     """
     if not _is_address(url):
         raise InvalidArgument("url: the address of a service starts with http:// or https://, and has a host.")
@@ -110,7 +111,10 @@ def _is_address(url: str) -> bool:
 
 @contextmanager
 def translated_errors(address: Address) -> Generator[None]:
-    """Turn errors of httpx2 within the block into errors of this package."""
+    """Turn errors of httpx2 within the block into errors of this package.
+
+    `address` is the service that the errors name.
+    """
     name = address.name
     try:
         yield

@@ -42,8 +42,8 @@ class Absence:
     def pause_after(self, error: PrivacyBoundsError) -> float:
         """Return the seconds to wait before the next attempt after the error `error`.
 
-        The error is raised if it is permanent, or if the service has been absent for the limit of seconds. Errors for
-        which the service does not answer, or answers with 429, 502, 503 or 504, are not permanent.
+        The error is raised if it is permanent, or if the service has been absent for the limit of seconds. An error is
+        not permanent if the service did not answer, or answered with the status 429, 502, 503 or 504.
         """
         status = error.problem.status if isinstance(error, Refused) else getattr(error, "status", None)
         lasting = isinstance(error, InvalidAnswer) or not (isinstance(error, Unreachable) or status in AWAY)
@@ -81,7 +81,7 @@ class RowReader:
         self._lines = LineReader()
 
     def path(self, name: str) -> str:
-        """Return the path for the results of the job `name` that are still missing."""
+        """Return the path for the results of the job with the id `name` that are still missing."""
         self._lines = LineReader()
         return job_path(name, f"/results?start={self.start}")
 
@@ -125,7 +125,7 @@ class EventReader:
 
 
 def job_path(name: str, below: str = "") -> str:
-    """Return the path of the job `name`, followed by the text `below`, such as "/results"."""
+    """Return the path of the job with the id `name`, followed by the text `below`, such as "/results"."""
     return f"/v1/jobs/{quote(name, safe='')}{below}"
 
 

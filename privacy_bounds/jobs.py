@@ -45,7 +45,10 @@ class HttpClient(Protocol):
         headers: Mapping[str, str] | None = None,
         media_type: str = JSON,
     ) -> bytes:
-        """Send a request and return the whole body of the answer. Raise PrivacyBoundsError."""
+        """Send a request and return the whole body of the answer. Raise PrivacyBoundsError.
+
+        `media_type` is the accepted form of the answer.
+        """
         ...
 
     def stream(
@@ -56,7 +59,10 @@ class HttpClient(Protocol):
         headers: Mapping[str, str] | None = None,
         media_type: str = JSON,
     ) -> AbstractContextManager[httpx2.Response]:
-        """Send a request once and yield the open response. Raise PrivacyBoundsError."""
+        """Send a request once and yield the open response. Raise PrivacyBoundsError.
+
+        The body of an unsuccessful response is read, and its error raised.
+        """
         ...
 
 
@@ -76,7 +82,10 @@ class AsyncHttpClient(Protocol):
         headers: Mapping[str, str] | None = None,
         media_type: str = JSON,
     ) -> bytes:
-        """Send a request and return the whole body of the answer. Raise PrivacyBoundsError."""
+        """Send a request and return the whole body of the answer. Raise PrivacyBoundsError.
+
+        `media_type` is the accepted form of the answer.
+        """
         ...
 
     def stream(
@@ -87,7 +96,10 @@ class AsyncHttpClient(Protocol):
         headers: Mapping[str, str] | None = None,
         media_type: str = JSON,
     ) -> AbstractAsyncContextManager[httpx2.Response]:
-        """Send a request once and yield the open response. Raise PrivacyBoundsError."""
+        """Send a request once and yield the open response. Raise PrivacyBoundsError.
+
+        The body of an unsuccessful response is read, and its error raised.
+        """
         ...
 
 

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 def table(response: ComparisonsResponse) -> Columns:
     """Return the columns of a table with a row for each quantity of a comparison.
 
-    A row has the safe number and both bounds (None for an approximation) for every run, the names of the best runs, and
-    whether the bounds prove that they are the best.
+    A row has the safe bound and both bounds of every run (None for an approximation), the names of the best runs, and
+    whether the bounds prove that they are the best. The safe bound never states more privacy than there is.
     """
     columns: Columns = {"quantity": [quantity.label for quantity in response.quantities]}
     for run in response.runs:
@@ -61,9 +61,10 @@ class Sweep:
     def columns(self) -> Columns:
         """Return the columns of a table with a row for each point of the sweep.
 
-        A row has the varied numbers, and the safe number and both bounds of every answer. Numbers have the units of
-        their questions, and are None at a point without answers. The last column describes the problem of a point
-        without answers.
+        A row has the varied numbers, and for every answer the safe bound, both bounds, and whether the tolerance is
+        met. The safe bound never states more privacy than there is. For a weaker attacker, columns of answers against
+        the worst case follow. Numbers have the units of their questions, and are None at a point without answers. The
+        last column describes the problem of a point without answers.
         """
         response = self.response
         columns = _varied(response)
@@ -101,7 +102,7 @@ def _varied(response: SweepsResponse) -> Columns:
 
 
 def _sweep_cells(response: SweepsResponse) -> tuple[list[str], list[list[str]]]:
-    """Return the header and the rows of a table with the safe numbers of a sweep, rounded to the safe side."""
+    """Return the header and the rows of a table with the safe bounds of a sweep, rounded towards less privacy."""
     varied = _varied(response)
     directions = [
         question_direction(response.questions[answer.question], answer.reads or "power") for answer in response.answers

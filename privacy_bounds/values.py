@@ -35,8 +35,9 @@ NO_ORIGIN = Origin()
 class Number:
     """Number with an enclosure, `lower <= truth <= upper`.
 
-    `value` is the safe bound. An approximation has no bounds (None). `answer` has the evidence, the theorem and the
-    notes. `response` has the digest, the assumptions and the hazards.
+    `value` is the safe bound: the one that never states more privacy than there is. An approximation has no bounds
+    (None). `answer` has the evidence, the theorem and the notes. `response` has the digest, the assumptions and the
+    hazards.
 
     `float(number)` is `value`. `format(number, ".3f")` rounds to the safe side. A comparison is true only if the bounds
     prove it: `number <= 2.0` needs `upper <= 2.0`, and `number >= 2.0` needs `lower >= 2.0`. Both are false if 2.0 lies
@@ -204,9 +205,10 @@ class Bounds:
 
 
 def _answers_html(answers: list[Answer], response: BoundsResponse, origin: Origin) -> str:
-    """Return answers as a table.
+    """Return answers as an HTML table.
 
-    If the threat model is weaker than the worst case, the worst-case answers follow below.
+    If the threat model is weaker than the worst case, the worst-case answers follow below. `origin` has notes on how
+    the run was read.
     """
     rows = [row for answer in answers for row in answer_rows(answer)]
     if response.worst_case is not None:
@@ -223,7 +225,10 @@ def _answers_html(answers: list[Answer], response: BoundsResponse, origin: Origi
 
 
 def to_value(answer: Answer, response: BoundsResponse, origin: Origin = NO_ORIGIN) -> Number | Power:
-    """Return an answer as a Power if it is a trade-off curve, and as a Number otherwise."""
+    """Return an answer as a Power if it is a trade-off curve, and as a Number otherwise.
+
+    `response` is the whole response that contains the answer, and `origin` the request behind it.
+    """
     if answer.type == "trade_off":
         powers = [point["power"] for point in answer.points]
         return Power(

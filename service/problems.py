@@ -13,6 +13,7 @@ Exception
   - UnsupportedCombination
   - NumericalFailure
   - DeadlinePassed
+  - DisputedRun
 - AccessError                 access/errors.py: who may call
   - Unauthenticated
   - MissingScope
@@ -76,7 +77,7 @@ from service.jobs.errors import (
     ResultsTooLarge,
 )
 from service.parsing import DuplicateKeys, InvalidRequest, MalformedJson, NotANumber, TooManyJsonValues
-from service.privacy.errors import DeadlinePassed, NumericalFailure, OutOfDomain, UnsupportedCombination
+from service.privacy.errors import DeadlinePassed, DisputedRun, NumericalFailure, OutOfDomain, UnsupportedCombination
 from service.resources.array_archive import ArchiveError
 
 
@@ -139,7 +140,10 @@ class ProblemDefinition:
     guidance: str = ""
 
     def problem(self, *, instance: str, request_id: str, **details: Any) -> Problem:
-        """Return a problem of this type. `detail` defaults to the guidance, and `errors` (invalid members) to none."""
+        """Return a problem of this type about the request with the URI `instance`.
+
+        `detail` defaults to the guidance, and `errors` (invalid members) to none.
+        """
         said: dict[str, Any] = {"detail": self.guidance, "errors": (), **details}
         return Problem(
             type=self.type, title=self.title, status=self.status, instance=instance, request_id=request_id, **said
@@ -296,6 +300,13 @@ ERROR_PROBLEMS: Final[dict[type[Exception], ProblemDefinition]] = {
         "Two independent engines disagree about this result, so it is not served. Do not use earlier copies of it. "
         "Report the digest to the operators, and send the request again after an upgrade of the engine.",
     ),
+    DisputedRun: ProblemDefinition(
+        "/problems/result-quarantined",
+        "Result under examination",
+        500,
+        "Two independent engines disagree about this run. The service returns no number of this run, so do not use "
+        "earlier copies. Send the request again after an upgrade of the engine.",
+    ),
     Unauthenticated: ProblemDefinition(
         "/problems/unauthenticated",
         "Authentication required",
@@ -411,13 +422,19 @@ def definition_of(error: Exception) -> ProblemDefinition:
 
 
 def problem_of(error: Exception, instance: str, request_id: str) -> Problem:
-    """Return the problem that reports an exception. It contains no request data and no text of unknown exceptions."""
+    """Return the problem that reports an exception. It contains no request data and no text of unknown exceptions.
+
+    `instance` is the URI of the request that failed.
+    """
     definition = definition_of(error)
     return definition.problem(instance=instance, request_id=request_id, **_details(error, definition.guidance))
 
 
 def _details(error: Exception, guidance: str) -> dict[str, Any]:
-    """Return the members of a problem document that depend on the error."""
+    """Return the members of a problem document that depend on the error.
+
+    `guidance` is the remedy of the error's problem type.
+    """
     match error:
         case InvalidRequest() | MalformedJson():
             return _body_details(tuple(field_errors(error.validation)))

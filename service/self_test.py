@@ -30,8 +30,8 @@ class ReferenceCase:
     def check(self) -> str | None:
         """Return a description of how our answer differs, or None if it agrees.
 
-        The enclosure has to contain the published value, within `tolerance` of either bound. Its width must be at most
-        1e-6 of that value.
+        The enclosure, extended by `tolerance` on both sides, has to contain the published value. Its width must be at
+        most 1e-6 times the published value.
         """
         sent = {"mechanism": self.mechanism, "questions": [self.question]}
         request = BoundsRequest.model_validate_json(json.dumps(sent))

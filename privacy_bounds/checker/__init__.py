@@ -100,7 +100,7 @@ class CheckerVerdict:
 def check_delta(steps: Sequence[Step], epsilon: Number, delta: Number, direction: Direction) -> CheckerVerdict:
     """Decide whether a run of these steps has a privacy profile of at most `delta` at `epsilon`.
 
-    `epsilon` is in nats. The verdict is "not decided" if the enclosure contains `delta` or the proof is out of reach.
+    `epsilon` is in nats. The status is "not_decided" if the enclosure contains `delta` or the proof is out of reach.
     If proved, the run's epsilon at `delta` is at most `epsilon`. `direction` is "add" or "remove" for the record.
     """
     point = Fraction(epsilon)
@@ -110,7 +110,7 @@ def check_delta(steps: Sequence[Step], epsilon: Number, delta: Number, direction
 def check_power(steps: Sequence[Step], alpha: Number, power: Number, direction: Direction) -> CheckerVerdict:
     """Decide whether no test with the false positive rate `alpha` has a larger power than `power` against these steps.
 
-    The verdict is "not decided" if the enclosure contains `power` or the proof is out of reach. `direction` is "add" or
+    The status is "not_decided" if the enclosure contains `power` or the proof is out of reach. `direction` is "add" or
     "remove" for the record.
     """
     return _decide(lambda nats: largest_power(steps, direction, Fraction(alpha), nats), Fraction(power))

@@ -15,7 +15,8 @@ LARGEST_WORK = 12_000_000
 def weight(step: Step, y: acb | arb, guide: Guide, part: int) -> acb:
     """Return the weight at the outcome y of the rare part (`part` 1), the frequent part (-1) or both (0).
 
-    Section 6 of the proof (package docstring) defines the weights. y may be complex.
+    `guide` has the parameters of the proof: the point between both parts, and the width of the change. Section 6 of the
+    proof (package docstring) defines the weights. y may be complex.
     """
     return (acb(part * (guide.cuts[step] - y) / guide.widths[step]) / arb(2).sqrt()).erfc() / 2 if part else acb(1)
 
@@ -23,7 +24,8 @@ def weight(step: Step, y: acb | arb, guide: Guide, part: int) -> acb:
 def penalty(step: Step, eta: float, guide: Guide, part: int) -> arb:
     """Return a bound of |weight(y + i eta)| / weight(y) for all real y (section 6 of the proof).
 
-    `part` is the rare part of the step (1), the frequent part (-1), or both (0), whose weight is 1.
+    `part` is the rare part of the step (1), the frequent part (-1), or both (0), whose weight is 1. `guide` has the
+    width over which the weights change.
     """
     return ((arb(eta) / guide.widths[step]) ** 2 / 2).exp() if part else arb(1)
 
@@ -32,8 +34,8 @@ def far_part(step: Step, u: arb, eta: float, start: arb, side: int, guide: Guide
     """Bound the integral over y beyond `start` on one side (`side` 1 or -1), as section 5 of the proof does.
 
     The integrand is that of B(u, t, `eta`), the bound of |M(u + it)| in section 3 of the proof, for t >= 0. `part` is
-    the rare part of the step (1), the frequent part (-1), or both (0). The result is infinite if the bound of the
-    integrand does not fall beyond `start`.
+    the rare part of the step (1), the frequent part (-1), or both (0), whose weights use parameters of `guide`. The
+    result is infinite if the bound of the integrand does not fall beyond `start`.
     """
     height, slope = growth(step, u, eta, side, start)
     least = weight(step, side * start, guide, part if part == -side else 0).real * penalty(step, eta, guide, part)
@@ -46,7 +48,8 @@ def majorant(step: Step, u: arb, t: float, eta: float, guide: Guide, part: int =
 
     B is an integral along the path y + i eta (section 3 of the proof, in the package docstring), evaluated by adaptive
     integration of an analytic function in balls. `part` is the rare part of the outcomes (1), the frequent part (-1),
-    or both (0). Raise NotDecided if the path is moved beyond the range of the proof.
+    or both (0). `guide` has the parameters of the proof, and the estimates that set tolerances. Raise NotDecided if the
+    path is moved beyond the range of the proof.
     """
     if not (eta == 0 or eta * ball(max(step.means)) < arb.pi() / 2):
         raise NotDecided("the strip is too wide")

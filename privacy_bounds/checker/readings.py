@@ -14,8 +14,8 @@ from privacy_bounds.checker.steps import Direction, NotDecided, Step, Terms, bal
 def _as_one_step(steps: Sequence[Step]) -> tuple[Terms, bool] | None:
     """Return weights and centres of the run as one step, and whether the step is mirrored, or None.
 
-    None means that the run is neither a single step nor a run of plain Gaussian steps. A mirrored step compares two
-    laws that are mirror images at 0, as when one record replaces another.
+    None means that the run is neither a single step nor a run of plain Gaussian steps. A mirrored step compares a law
+    with its mirror image about 0, as when one record replaces another.
     """
     sampled, mu_squared = split(steps)
     if not sampled:
@@ -25,10 +25,11 @@ def _as_one_step(steps: Sequence[Step]) -> tuple[Terms, bool] | None:
 
 
 def profile(steps: Sequence[Step], direction: Direction, near: float, nats: int) -> Callable[[arb], arb]:
-    """Return the privacy profile delta of a run as a function of eps (nats), accurate to e^-`nats` near eps = `near`.
+    """Return the privacy profile delta of a run as a function of eps (nats), whose values are balls.
 
-    `direction` is "add" or "remove". The values are balls. The profile is exact below the smallest possible loss, that
-    of a run that never samples the record.
+    Near eps = `near` the radii aim at an absolute error of e^-`nats`. `direction` is "add" or "remove". If `near` is
+    beyond the extreme loss of a run that never samples the record, the function is a closed form there, and NaN on the
+    other side of this loss.
     """
     sampled, mu_squared = split(steps)
     if not (mu_squared or any(step.mirrored or not step.moment(0) for step in sampled)):
@@ -70,7 +71,8 @@ def largest_power(steps: Sequence[Step], direction: Direction, alpha: Fraction, 
 def _delta_of_one(terms: Terms, mirrored: bool, direction: Direction, eps: arb) -> arb:
     """Return the privacy profile delta(eps) of one step, whose best test has the threshold y* with L(y*) = +-eps.
 
-    L is the loss at the outcome y. The sign is plus for the direction add, and minus for remove.
+    L is the loss at the outcome y. The sign is plus for the direction add, and minus for remove. `terms` has the shifts
+    and weights of the step. A `mirrored` step has the negated shifts without the record.
     """
     sign = 1 if direction == "add" or mirrored else -1
 
@@ -86,6 +88,7 @@ def _power_of_one(terms: Terms, mirrored: bool, direction: Direction, alpha: arb
     """Return the largest power of a test of one step at the false positive rate `alpha`.
 
     `terms` has the shifts and weights of the step. A `mirrored` step has the negated shifts without the record.
+    `direction` is "add" (H0 is the data without the record) or "remove" (with it).
     """
     sign, null = (1, 1) if direction == "add" or mirrored else (-1, 0)
 

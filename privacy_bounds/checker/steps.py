@@ -44,13 +44,17 @@ class Step:
 
     @cached_property
     def cells(self) -> dict[float, dict[int, tuple[float, float, float]]]:
-        """Values of `exponents` in doubles, for choices: by the height of the path and the index of y."""
+        """Cache of (start, Re slope, Im slope), the values of `exponents` in doubles.
+
+        The keys are the height eta of the path and the index j of the outcome y = j h + i eta, where h is the distance
+        of outcomes. A `Guide` fills the cache, and nothing is proved from the values.
+        """
         return {}
 
     def moment(self, power: int) -> Fraction:
         """Return the moment m_k = sum_i w_i (s_i/sigma)^k of the centres, for k = `power`.
 
-        The moment 0 is the weight of the shift 0 (0^0 = 1, without other terms).
+        Exception: for k = 0 only shifts of 0 count, so that the result is their weight.
         """
         return sum((w * m**power for w, m in zip(self.weights, self.means, strict=True) if power or not m), Fraction(0))
 
@@ -64,7 +68,10 @@ Run = tuple[list[Step], Fraction]
 
 
 def sampled_step(noise: float, rate: float, count: int = 1, mirrored: bool = False) -> Step:
-    """Return `count` Poisson-sampled Gaussian steps with the noise multiplier `noise`. Rate 1 is a plain step."""
+    """Return `count` Poisson-sampled Gaussian steps with the noise multiplier `noise`. Rate 1 is a plain step.
+
+    `mirrored` is that of `Step`.
+    """
     q = Fraction(rate)
     weights, shifts = ((1 - q, q), (Fraction(0), Fraction(1))) if q < 1 else ((q,), (Fraction(1),))
     return Step(Fraction(noise), shifts, weights, count, mirrored)
@@ -122,7 +129,7 @@ def exponents(step: Step, terms: Terms, y: acb, analytic: bool = False) -> tuple
     """Return the logarithm of the integrand of M(z) at z = 0, without the factor (2 pi)^(-1/2), and its slope in z.
 
     The integrand at the complex outcome y is e^{first + z second} / sqrt(2 pi). With `analytic`, the result is not
-    finite where the logarithm is not analytic.
+    finite where the logarithm is not analytic. `terms` has (weight, centre) of each component of the step.
     """
     left = log_ratio(terms, -y, analytic) if step.mirrored else acb(0)
     return left - y * y / 2, log_ratio(terms, y, analytic) - left

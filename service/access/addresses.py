@@ -8,7 +8,7 @@ import ipaddress
 def is_loopback(host: str) -> bool:
     """Return whether the address or name `host` can only be reached from this machine.
 
-    Of names, only `localhost` counts. The empty name (every address) does not.
+    The only such name is `localhost`. The result is False for the empty name, which stands for every address.
     """
     if host == "localhost":
         return True

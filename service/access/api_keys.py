@@ -96,7 +96,7 @@ def new_key(
     """Return a new API key and its text, the only copy of its secret.
 
     Times are seconds since 1970. The name defaults to the id of the key, and the group to the name. `digest_key` is the
-    secret key of its digest.
+    secret key of its digest. `expires` None is a key that does not expire.
     """
     identifier, secret = secrets.token_hex(ID_BYTES), secrets.token_urlsafe(SECRET_BYTES)
     own = name or identifier

@@ -49,7 +49,7 @@ class Administration:
         return self._told(page.jobs, self._scene(), page.next)
 
     def show(self, name: str) -> OperatedJobDetails:
-        """Return the job `name` with everything on which its progress depends, such as workers and queue.
+        """Return the job with the id `name` with everything on which its progress depends, such as workers and queue.
 
         Raise JobNotFound.
         """
@@ -77,15 +77,15 @@ class Administration:
         )
 
     def cancel(self, name: str) -> OperatedJobDetails:
-        """Cancel the job `name`, unless it has ended, and return its details. Raise JobNotFound."""
+        """Cancel the job with the id `name`, unless it has ended, and return its details. Raise JobNotFound."""
         self._repository.cancel(name)
         return self.show(name)
 
     def purge(self, name: str | None, *, ended: bool) -> PurgedJobs:
-        """Remove the job `name` with its results, or all ended jobs with `ended`, or without both only expired jobs.
+        """Remove a job with its results, all ended jobs (`ended`), or without both only expired jobs.
 
-        An active job is cancelled first. Raise JobNotFound if there is no job `name`. Return the number of removed
-        jobs.
+        `name` is the id of the job to remove, or None. An active job is cancelled first. Raise JobNotFound if there is
+        no such job. Return the number of removed jobs.
         """
         if name is not None:
             self._repository.remove(name)

@@ -72,9 +72,10 @@ class LimitedProtocol(HttpToolsProtocol):
 
     @property
     def idle_since(self) -> float | None:
-        """Time (event loop, seconds) since which the server waits for the client; None while a response is due.
+        """Time (event loop, seconds) since which the server waits for the client, or None while it does not wait.
 
-        The client has to send a request, or to receive a response.
+        The client has to send a request, or to receive bytes that were sent. The server does not wait while it computes
+        a response and all bytes so far were received.
         """
         if self.waiting_since is not None:
             return self.waiting_since

@@ -53,7 +53,7 @@ def error_response(error: Exception, scope: MutableMapping[str, Any]) -> Respons
 def error_headers(error: Exception, status: int) -> dict[str, str]:
     """Return the headers of the response to `error`: when to try again, or which credentials to send (RFC 6750).
 
-    `status` is the HTTP status of the response. There are none for other errors, unless the status is 503: try again
+    `status` is the HTTP status of the response. Other errors have no such header, unless the status is 503: try again
     after one second.
     """
     match error:

@@ -129,8 +129,9 @@ class RenderingService:
     ) -> RenderedBody:
         """Render `answer` in the media type of `form`. Raise the errors of computations and of the chart renderer.
 
-        `computation` is the resource that computed the answer. If the first further answer is above a limit of cost or
-        time, a report leaves it out, and any other rendering raises its error. Incomplete bodies are not cached.
+        `computation` is the resource that computed the answer. A rendering may show answers to other requests beside
+        this answer. If the first of them is above a limit of cost or time, an HTML report leaves it out, and any other
+        rendering raises its error. Incomplete bodies are not cached.
         """
         kept = f"{computation.name};{form.media_type}", answer.digest
         known = self.memory.lookup(*kept) if form.is_expensive else None

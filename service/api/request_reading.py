@@ -68,7 +68,7 @@ def waiting_client(request: Request) -> WaitingClient:
 def media_type_of(sent: dict[bytes, bytes]) -> str:
     """Return the media type of a body by its `Content-Type` header, in lower case and without parameters.
 
-    The text is empty without the header.
+    The text is empty without the header. `sent` has the headers of the request by their names in lower case.
     """
     content_type = sent.get(b"content-type", b"").decode("latin-1")
     return JSON if content_type == JSON else content_type.partition(";")[0].strip().lower()

@@ -25,8 +25,8 @@ NO_KEY: Final = "This service has no signing key, and signs nothing. Its operato
 def negotiate_with_statement(request: Request, services: AppServices, offered: tuple[str, ...]) -> str:
     """Return the media type for a response that can be JSON, another type in `offered`, or a signed statement.
 
-    A resource with JSON alone has ignored `Accept`, and does so unless the client names signed statements. Raise
-    NotAcceptable, and NoStatement if the client wants nothing but a signed statement and the service has no key.
+    For a resource with JSON alone, the header `Accept` counts only if it names signed statements. Raise NotAcceptable,
+    and NoStatement if the client accepts nothing but a signed statement and the service has no key.
     """
     accept = joined_header(request, b"accept")
     names_statement = MARK in accept.lower()
@@ -62,7 +62,7 @@ async def statement_response(
 
     Raise NoStatement without a signing key, and if the answer cannot be signed, for example because its request is not
     stored. `digest` is that of the request, and `named` has the bytes of the request. Without them, they are looked up
-    beside the result.
+    beside the result. `kind` says what the body is, with "job" for the results of a job.
     """
     services = services_of(request)
     signer = services.signer

@@ -60,8 +60,9 @@ def write_archive(path: Path, folder: Path, facts: Mapping[str, Any]) -> list[st
 def extract_archive(path: Path, folder: Path) -> dict[str, Any]:
     """Check the archive at `path`, write its files into `folder`, and return its manifest.
 
-    Raise BackupError for an archive that is damaged, of a newer format, or has other members than a backup, and if the
-    disk has too little space. Raise OSError if a file exists already.
+    The manifest has the facts of `write_archive`, and as `files` the length and checksum of each file by name. Raise
+    BackupError for an archive that is damaged, of a newer format, or has other members than a backup, and if the disk
+    has too little space. Raise OSError if a file exists already.
     """
     try:
         with zipfile.ZipFile(path) as archive:

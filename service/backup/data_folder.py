@@ -65,7 +65,8 @@ def restore(archive: Path, folder: Path, *, replaces: bool) -> tuple[int, dict[s
 
     Raise BackupError if files of the same names exist (unless `replaces`), if a service uses the folder, or if the
     archive is damaged; raise OSError. With `replaces`, files of the folder with the same names are kept under new names
-    with EARLIER. Quarantined results of the folder stay in quarantine. All members are checked before the first change.
+    that end in `.before-restore`, and in a number if such files exist. Quarantined results of the folder stay in
+    quarantine. All members are checked before the first change.
     """
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     with (

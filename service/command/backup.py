@@ -41,7 +41,10 @@ def run_backup(target: str) -> int:
 
 
 def run_restore(archive: str, *, replaces: bool) -> int:
-    """Write an archive into the data folder of the settings. Return 0, or 2 after a problem on standard error."""
+    """Write an archive into the data folder of the settings. Return 0, or 2 after a problem on standard error.
+
+    With `replaces`, files of the folder with the same names are put aside; otherwise they are a problem.
+    """
     from service.backup.archive import BackupError
     from service.backup.data_folder import restore
 

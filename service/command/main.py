@@ -76,8 +76,9 @@ SUBJECTS: Final = dict.fromkeys(("state", "wait", "results", "cancel"), "the id 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code.
 
-    Return 0 on success, 1 if a policy is not met, 3 if only an attestation is missing, and 2 after a problem was
-    written to standard error. An interrupted command has the code 130, and a service that cannot listen 3.
+    `arguments` are those of the command line (None: `sys.argv`). Return 0 on success, 1 if a policy is not met, 3 if
+    only an attestation is missing, and 2 after a problem was written to standard error. An interrupted command has the
+    code 130, and a service that cannot listen 3.
     """
     sent = sys.argv[1:] if arguments is None else list(arguments)
     open_missing_streams()
@@ -211,15 +212,15 @@ def _run_operate(parser: argparse.ArgumentParser, chosen: argparse.Namespace) ->
 CHECKED: Final[Mapping[str, Callable[[argparse.ArgumentParser, argparse.Namespace], int]]] = {
     "jobs": _run_jobs,
     "operate": _run_operate,
-    "replay": lambda _, chosen: replay(chosen.file, chosen.keys),
+    "replay": lambda _, chosen: replay(chosen.file, chosen.keys, chosen.quarantine),
     "signing-key": _run_signing_key,
-    "verify": lambda _, chosen: verify(chosen.file, chosen.keys),
+    "verify": lambda _, chosen: verify(chosen.file, chosen.keys, chosen.quarantine),
 }
 """Commands by name. Some check which arguments belong together, and report errors by the parser."""
 
 
 def print_completion(parser: argparse.ArgumentParser, shell: str) -> int:
-    """Print a script with which a shell completes commands and options."""
+    """Print a script with which a shell completes the commands and options of `parser`."""
     import shtab
 
     print(shtab.complete(parser, shell))

@@ -22,7 +22,7 @@ PLOT_RESOURCES: Final = {"context": "assessments", "runs": "comparisons", "vary"
 
 
 def load_request(computation: Computation[Any, Any], source: str, files: Mapping[str, str]) -> bytes:
-    """Return the JSON request in a file, or in standard input for "-", with the members in `files` added.
+    """Return the JSON request in the file `source`, or in standard input for "-", with the members in `files` added.
 
     A file may contain only the main member of the request (for example the mechanism), or the state of another library.
     Raise OSError if a file cannot be read, and ArgumentError if the arguments contradict each other.
@@ -85,7 +85,7 @@ def is_request(content: Any, computation: Computation[Any, Any]) -> bool:
 
 
 def as_mechanism(state: Any) -> dict[str, Any]:
-    """Return a mechanism unchanged, (an object with `type`), and any other value as an imported mechanism.
+    """Return a mechanism (an object with `type`) unchanged, and any other value as an imported mechanism.
 
     The short forms of the Python client become `dpsgd`, and a note on standard error says so.
     """

@@ -6,7 +6,7 @@ import os
 import sys
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from service.command.arguments import Commands
 from service.command.output import print_error
@@ -20,6 +20,8 @@ NOT_VERIFIED: Final = 1
 UNREADABLE: Final = 2
 """Exit code of a file that is no signed statement, and of keys that cannot be read."""
 LARGEST_FILE: Final = 2**26
+DISPUTED: Final = "{} has a number of a run that two independent engines dispute. Do not use it."
+QUARANTINE_HELP: Final = "file quarantined_results of the service; a statement with a disputed number ends with 1"
 KEYS_HELP: Final = "file with public keys, as the service has them at /.well-known/privacy-bounds-keys"
 
 
@@ -42,6 +44,7 @@ def add_signature_commands(commands: Commands) -> None:
     )
     verify.add_argument("file", help="envelope or HTML report, or - for standard input")
     verify.add_argument("--keys", required=True, help=KEYS_HELP)
+    verify.add_argument("--quarantine", help=QUARANTINE_HELP)
     replay = commands.add_parser(
         "replay",
         help="compute the answer of a signed statement again, and compare",
@@ -50,6 +53,7 @@ def add_signature_commands(commands: Commands) -> None:
     )
     replay.add_argument("file", help="envelope or HTML report, or - for standard input")
     replay.add_argument("--keys", help=f"{KEYS_HELP}; verifies the signature first")
+    replay.add_argument("--quarantine", help=QUARANTINE_HELP)
 
 
 def create_key(output: str | None) -> int:
@@ -90,13 +94,13 @@ def print_public_keys(file: str) -> int:
     return 0
 
 
-def verify(file: str, keys: str) -> int:
+def verify(file: str, keys: str, quarantine: str | None = None) -> int:
     """Verify the signed statement or report in `file`, and say in one sentence what was verified.
 
-    Return the exit code: 0, 1 if the signature is wrong, and 2 if a file is unreadable. `keys` is a file of public
-    keys.
+    Return the exit code: 0, 1 if the signature is wrong or a number disputed, and 2 if a file is unreadable. `keys` is
+    a file of public keys, and `quarantine` a file of quarantined results.
     """
-    found = _read_statement(file, keys)
+    found = _read_statement(file, keys, quarantine)
     if isinstance(found, int):
         return found
     sys.stdout.write(f"verified: {describe(found)}, key {found.key_id}.\n")
@@ -110,13 +114,14 @@ def describe(statement: Statement) -> str:
     return f"{statement.kind} of {statement.resource}, engine {statement.engine_version}, {digests}{report}"
 
 
-def replay(file: str, keys: str | None) -> int:
+def replay(file: str, keys: str | None, quarantine: str | None = None) -> int:
     """Compute the answer of a signed statement again, say in one sentence what differs, and return the exit code.
 
     The code is 1 if an enclosure, a verdict or the signature contradicts, and 2 if a file is unreadable or the answer
-    cannot be computed, else 0. With `keys`, a file of public keys, the signature is verified first.
+    cannot be computed, else 0. With `keys`, a file of public keys, the signature is verified first. A statement with a
+    disputed number in `quarantine`, a file of quarantined results, is not computed again, and the code is 1.
     """
-    found = _read_statement(file, keys)
+    found = _read_statement(file, keys, quarantine)
     if isinstance(found, int):
         return found
     from service.command.replaying import CannotReplay, compute_again
@@ -136,10 +141,11 @@ def replay(file: str, keys: str | None) -> int:
     return NOT_VERIFIED if compared.contradicts else 0
 
 
-def _read_statement(file: str, keys: str | None) -> Statement | int:
+def _read_statement(file: str, keys: str | None, quarantine: str | None) -> Statement | int:
     """Return the signed statement in a file, or the exit code (1 or 2) after an error was reported.
 
-    The statement is verified if `keys`, a file of public keys, is given.
+    The statement is verified if `keys`, a file of public keys, is given, and refused if a number of it is disputed in
+    the file `quarantine`.
     """
     from service.signing.errors import NotVerified, SigningError, UnusableKeys
     from service.signing.verification import read_file, verify_file
@@ -149,7 +155,7 @@ def _read_statement(file: str, keys: str | None) -> Statement | int:
         return UNREADABLE
     try:
         public = None if keys is None else _read_keys(keys)
-        return read_file(text) if public is None else verify_file(text, public)
+        found = read_file(text) if public is None else verify_file(text, public)
     except NotVerified as error:
         return _report(f"{file} is not verified: {error.sentence}.", NOT_VERIFIED)
     except OSError as error:
@@ -158,6 +164,32 @@ def _read_statement(file: str, keys: str | None) -> Statement | int:
         return _report(f"{keys}: {error.sentence}.", UNREADABLE)
     except SigningError as error:
         return _report(f"{file} is not verified: {error.sentence}.", UNREADABLE)
+    return found if quarantine is None else _undisputed(found, file, quarantine)
+
+
+def _undisputed(statement: Statement, file: str, quarantine: str) -> Statement | int:
+    """Return a statement without disputed numbers, or the exit code (1 or 2) after an error was reported.
+
+    `file` is the statement's name for messages, and `quarantine` the path of the file of disputed results.
+    """
+    from service.execution.quarantine import ResultQuarantine
+    from service.resources.disputed import rests_on
+
+    disputed = ResultQuarantine(Path(quarantine))
+    if not Path(quarantine).exists() or (len(disputed) == 0 and disputed.failure):
+        return _report(f"cannot read {quarantine}.", UNREADABLE)
+    request, answer = statement.request, statement.answer
+    answered: dict[str, Any] = {"engine_version": statement.engine_version, "request": request, "answer": answer}
+    if statement.kind == "job" and "vary" in request:
+        points = [each for each in answer["points"] if "numbers" in each and each["problem"] is None]
+        columns = {pointer: [each["numbers"][pointer] for each in points] for pointer in request["vary"]}
+        given = {name: request[name] for name in ("mechanism", "threat_model")}
+        answered |= given | {"columns": columns, "points": len(points), "problems": [], "worst_case": None}
+    elif "columns" in answer:
+        answered = answer
+    if f"sha256:{statement.request_sha256}" in disputed or rests_on(answered, disputed.runs):
+        return _report(DISPUTED.format(file), NOT_VERIFIED)
+    return statement
 
 
 def _read(file: str) -> bytes | None:

@@ -85,7 +85,10 @@ def check_jobs_file(path: Path) -> Iterator[Finding]:
 
 
 def check_quarantine(settings: Settings, default: Path) -> Iterator[Finding]:
-    """Yield whether the file of quarantined results can be read, and whether results are in it."""
+    """Yield whether the file of quarantined results can be read, and whether results are in it.
+
+    `default` is the folder of the file if the settings name no data folder and jobs are embedded.
+    """
     folder = settings.data_folder or (default if settings.jobs_backend == "embedded" else None)
     if folder is None:
         yield Finding("quarantine", "ok", "Without a data folder, quarantined results are in memory and in Redis.")

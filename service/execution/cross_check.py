@@ -1,7 +1,8 @@
 """Second computation of a share of the answers by independent engines, after they were sent.
 
 A check runs in a process of its own, with the lowest priority, and starts only while no request waits or runs. Answers
-whose enclosures do not meet are quarantined: they are removed from all caches and never served again.
+whose enclosures do not meet are quarantined: they are removed from all caches, and neither they nor other numbers of
+their run are served again.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from structlog.typing import FilteringBoundLogger
 from service.execution.quarantine import ResultQuarantine
 from service.execution.worker_pool import WorkerPool
 from service.resources.abstract import BodyProducer
+from service.resources.disputed import run_digest
 from service.telemetry.metrics import Metrics
 
 LARGEST_QUEUE: Final = 16
@@ -124,8 +126,10 @@ class CrossChecker:
         self._metrics.count_cross_check(report["outcome"])
         if report["outcome"] == "disagreed":
             reason = "; ".join(report["reasons"])
-            self._logger.error("cross_check_disagreed", digest=answer.digest, reason=reason)
+            request: Any = answer.request
+            run = run_digest(self._engine_version, request.mechanism, request.threat_model)
+            self._logger.error("cross_check_disagreed", digest=answer.digest, run=run, reason=reason)
             try:
-                self._quarantine.add(answer.digest, reason)
+                self._quarantine.add(answer.digest, reason, run)
             finally:  # also without room on the disk
                 self._forget(answer.computation, answer.digest)

@@ -120,8 +120,9 @@ class FairQueue:
     def finish(self, requester: str, work: QueuedComputation, seconds: float) -> None:
         """Replace the estimate of a finished computation by its measured seconds.
 
-        Both belong to the account of the requester (group or address). An account without work is forgotten once it is
-        at most the virtual time, the share of work of an active requester.
+        Both belong to the account of the requester (group or address). The virtual time grows by `seconds` over the
+        number of requesters with work. The account of a requester without work is forgotten once it is at most the
+        virtual time, from which a new account starts.
         """
         account = self._accounts[requester]
         account.running_count -= 1

@@ -35,12 +35,12 @@ def question_digest(resource: str, engine_version: str, request: BaseModel) -> s
 
 
 def encode_pointer(digest: str, digits: int) -> bytes:
-    """Return the JSON pointer record of a stored result: its digest and its number of digits."""
+    """Return the pointer to a stored result as JSON bytes: its digest and its number of digits."""
     return json.dumps({"digest": digest, FIELD: digits}).encode()
 
 
 def resolve_pointer(found: bytes, resource: str, engine_version: str, request: BaseModel, digits: int) -> str | None:
-    """Return the digest of the stored result that a pointer record names.
+    """Return the digest of the stored result that the pointer `found` (bytes of `encode_pointer`) names.
 
     Return None if the pointer is malformed, if the result has fewer than `digits` digits, or if the digest is not that
     of `request` with the number of digits in the pointer.

@@ -44,7 +44,8 @@ class InFlightComputations(Generic[Result]):
     def __init__(self, admission: WorkerAdmission, on_cancelled: Callable[[], None]) -> None:
         """Set up the collection without computations.
 
-        `on_cancelled` is called after the last client of one disconnected. `admission` holds the queue of computations.
+        `on_cancelled` is called after a computation was cancelled because its last client disconnected. `admission`
+        holds the queue of computations.
         """
         self._admission = admission
         self._on_cancelled = on_cancelled

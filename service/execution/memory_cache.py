@@ -42,7 +42,8 @@ class _HeapEntry(NamedTuple):
 class InMemoryResultCache:
     """Cache of response bodies with a limit on entries and a limit on bytes.
 
-    The weight of a requester is the bytes of its results plus `max_bytes / max_entries` for each result.
+    In a full cache, the requester with the largest weight loses its least recently used result. The weight is the bytes
+    of its results plus `max_bytes / max_entries` for each result.
     """
 
     def __init__(self, max_entries: int, max_bytes: int) -> None:
@@ -75,7 +76,10 @@ class InMemoryResultCache:
         return holding.bodies[key]
 
     async def get(self, computation: str, digest: str) -> bytes | None:
-        """Return the cached response body of a request digest, or None when it is not cached."""
+        """Return the cached response body of a request digest, or None when it is not cached.
+
+        `computation` names the resource.
+        """
         return self.lookup(computation, digest)
 
     def put(self, computation: str, digest: str, body: bytes, requester: str = LOCAL_REQUESTER) -> None:
@@ -102,11 +106,18 @@ class InMemoryResultCache:
             self._evict_one()
 
     def remove(self, computation: str, digest: str) -> None:
-        """Remove the response body of a digest, if the cache holds it."""
+        """Remove the response body of a digest, if the cache holds it. `computation` names the resource."""
         holding = self._owners.get((computation, digest))
         if holding is not None:
             self._remove(holding, (computation, digest))
             self._push_weight(holding)
+
+    def clear(self) -> None:
+        """Remove the results of all requesters (groups or addresses)."""
+        self._entries_by_requester.clear()
+        self._owners.clear()
+        self._weight_heap.clear()
+        self._bytes = 0
 
     async def flush(self) -> None:
         """Return immediately, because `put` stores bodies synchronously."""

@@ -1,7 +1,8 @@
-"""Quarantine of results: digests whose answer two independent engines dispute.
+"""Quarantine of results: digests whose answer two independent engines dispute, and the runs of these answers.
 
-A quarantined result is never served again, also after a restart. Processes of one machine share a file, to which each
-appends one line for each digest. Instances that share Redis store a marker in the place of the result.
+A quarantined result is never served again, also after a restart, and no resource serves a number of its run
+(`resources/disputed.py`). Processes of one machine share a file, to which each appends one line for each digest.
+Instances that share Redis store a marker in the place of the result, and one list of runs (`shared_quarantine.py`).
 
 While the file cannot be read, the digests that the process knows stay refused, and all other results are served. Caches
 stay in use meanwhile: a digest determines its result, so that a new computation would return the same disputed bytes.
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import Final, final
 
 from service.execution.errors import ResultQuarantined
+from service.resources.disputed import NO_RUNS, Runs
 
 FILE_NAME: Final = "quarantined_results"
 """Name of the file in the data folder."""
@@ -48,6 +50,8 @@ class ResultQuarantine:
         self.damaged_lines = 0
         """Count of lines that name no digest."""
         self._digests: set[str] = set()
+        self.known_runs: Runs = NO_RUNS
+        """Digests of disputed runs at the last check of a digest. The value is another object when a run was added."""
         self._read_bytes = 0
         self._next_reload = 0.0
 
@@ -60,17 +64,26 @@ class ResultQuarantine:
             self._reload()
         return digest in self._digests
 
-    def add(self, digest: str, reason: str) -> None:
-        """Put the result with this digest under quarantine for `reason`.
+    @property
+    def runs(self) -> Runs:
+        """Digests of the disputed runs now, also of those that other processes added."""
+        if time.monotonic() >= self._next_reload:
+            self._reload()
+        return self.known_runs
+
+    def add(self, digest: str, reason: str, run: str | None = None) -> None:
+        """Put the result with this digest under quarantine for `reason`, and the run with the digest `run`.
 
         The digest is on the disk when this method returns. Raise OSError if the disk does not take the digest. The
         process knows the digest nevertheless.
         """
         self._digests.add(digest)
+        self._add_run(run)
         if self._path is None:
             return
         # The first line feed ends a line that a full disk has cut. Empty lines are skipped.
-        line = b"\n" + json.dumps({"digest": digest, "reason": reason, "time": round(time.time())}).encode() + b"\n"
+        entry = {"digest": digest, "reason": reason, "time": round(time.time())} | ({} if run is None else {"run": run})
+        line = b"\n" + json.dumps(entry).encode() + b"\n"
         self._path.parent.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         try:
@@ -91,6 +104,10 @@ class ResultQuarantine:
                 self.add(digest, "another instance")
         if digest in self:
             raise ResultQuarantined(digest)
+
+    def _add_run(self, run: str | None) -> None:
+        if run is not None and run not in self.known_runs:
+            self.known_runs |= {run}
 
     def _reload(self) -> None:
         """Read the lines that other processes appended to the file of quarantined digests, if it can be read.
@@ -119,6 +136,8 @@ class ResultQuarantine:
                 break
             self._read_bytes += len(line)
             try:
-                self._digests.add(json.loads(line)["digest"])
+                entry = json.loads(line)
+                self._digests.add(entry["digest"])
+                self._add_run(entry.get("run"))
             except (ValueError, KeyError, TypeError):
                 self.damaged_lines += bool(line.strip())

@@ -83,7 +83,11 @@ class RedisCircuitBreaker:
 
     @property
     def is_open(self) -> bool:
-        """Whether no call is sent to Redis: before `start`, and after a connection or a patient call failed."""
+        """Whether no call is sent to Redis.
+
+        So it is before `start`, and after a connection failed or a call with a long timeout (above the configured one
+        and above 0.1 s) had no response, until Redis responds to a probe.
+        """
         return self._state not in ("answers", "slow")
 
     async def start(self) -> None:

@@ -82,7 +82,7 @@ class Reservation:
 
 @final
 class ResourceBudget:
-    """`units` is the amount of one limited resource (such as bytes of memory) in one event loop.
+    """Budget of one limited resource in one event loop: `units` in total, such as bytes of memory.
 
     A requester is a group or an address. `on_rejection` is called whenever a reservation is rejected or revoked.
     """

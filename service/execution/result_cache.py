@@ -53,7 +53,10 @@ class ResultCache(Protocol):
         ...
 
     def put(self, computation: str, digest: str, body: bytes) -> None:
-        """Store the response body of a request digest, now or later. Drop a body that cannot be stored."""
+        """Store the response body of a request digest, now or later. Drop a body that cannot be stored.
+
+        `computation` names the resource.
+        """
         ...
 
     async def flush(self) -> None:
@@ -85,6 +88,7 @@ class RedisResultCache:
         """Set up a cache with a time to live of `ttl_seconds`, or longer for ground truths.
 
         Ground truths are results with many proved digits and have the time to live `ground_truth_ttl_seconds`.
+        `authenticator` signs entries and verifies their signatures.
         """
         self.authenticator = authenticator
         self._redis_client = redis_client
@@ -148,7 +152,7 @@ class RedisResultCache:
         """Enqueue the write of a ground truth (a result with many proved digits), then of a pointer to that result.
 
         The pointer serves later requests for fewer digits. `entry` is the pointer, and `question` its name: the digest
-        of the request without its field `digits`.
+        of the request without its field `digits`. `computation` names the resource.
         """
         self._put("result", computation, digest, body, self._ground_truth_ttl_seconds)
         self._put("digits", computation, question, entry, self._ground_truth_ttl_seconds)
@@ -161,7 +165,10 @@ class RedisResultCache:
         self._put(OWNER, "results", name, b"1", max(self._ttl_seconds, self._ground_truth_ttl_seconds))
 
     async def has_owner(self, name: str, timeout_seconds: float) -> bool:
-        """Return whether Redis has an authentic entry of this owner of a result. False if Redis is unavailable."""
+        """Return whether Redis has an authentic entry of an owner of a result. False if Redis is unavailable.
+
+        `name` is that of `result_owners.entry_name`, and `timeout_seconds` limits the call.
+        """
         try:
             return await self._fetch(OWNER, "results", name, timeout_seconds) is not None
         except RedisUnavailable:
@@ -172,8 +179,8 @@ class RedisResultCache:
     ) -> bytes | None:
         """Return the pointer to the stored result of a question with many proved digits, or None.
 
-        The result is None if the entry is missing or not authentic, or if Redis is unavailable. `question` is the
-        digest of the request without its field `digits`.
+        The result is None if the entry is missing or not authentic, or if Redis is unavailable. `computation` names the
+        resource. `question` is the digest of the request without its field `digits`.
         """
         try:
             return await self._fetch("digits", computation, question, timeout_seconds)

@@ -18,7 +18,7 @@ from pydantic import BaseModel
 from service.execution.charging import charge_computation, charge_hit
 from service.execution.client import LOCAL_CLIENT, WaitingClient
 from service.execution.cost_calibration import CostCalibration
-from service.execution.errors import ComputeBudgetExceeded, OutOfTime, QueueFull
+from service.execution.errors import ComputeBudgetExceeded, OutOfTime, QueueFull, ResultQuarantined
 from service.execution.fair_queue import QueuedComputation
 from service.execution.in_flight import InFlightComputations
 from service.execution.leases import Lease
@@ -31,6 +31,7 @@ from service.execution.workers import Workers
 from service.parsing import RequestValidator, parse_request
 from service.resources.abstract import Quote
 from service.resources.digest import bytes_digest, canonical_bytes
+from service.resources.disputed import guard, refusing
 from service.resources.violations import is_violation
 from service.telemetry.metrics import Metrics
 from service.telemetry.tracing import Attributes, Tracing
@@ -71,7 +72,10 @@ class ComputationRunner:
         validate: RequestValidator,
         tracing: Tracing | None = None,
     ) -> None:
-        """Set up a runner for the engine version of `results`."""
+        """Set up a runner for the engine version of `results`.
+
+        The digests of the last `max_remembered_bodies` request bodies are kept. `validate` parses request bodies.
+        """
         self.results = results
         self.offer_cross_check: OfferCrossCheck = _offer_nothing
         """Receiver of each answer, from which it draws those that an independent engine computes again."""
@@ -221,8 +225,12 @@ class ComputationRunner:
         return ComputedResult(digest, body, "memory")
 
     def _quote(self, computation: AnyComputation, request: BaseModel) -> Quote:
+        runs = self.results.quarantine.known_runs
         try:
-            return computation.quote(request)
+            if not runs:
+                return computation.quote(request)
+            with refusing(self._engine_version, runs):  # a quote chooses engines for all described runs
+                return computation.quote(request)
         except Exception as error:
             self._record_failure(computation, error)
             raise
@@ -253,6 +261,8 @@ class ComputationRunner:
             lease = found
         try:
             computed = await self._compute_in_worker(computation, request, digest, quote, work)
+            if await self.results.rests_on_disputed(computed.body):  # of a run that became disputed in the meantime
+                raise ResultQuarantined(digest)
             return self.results.store_computed(computation, request, digest, computed, quote, requester)
         finally:
             if shared is not None and lease is not None:
@@ -262,7 +272,8 @@ class ComputationRunner:
         self, computation: AnyComputation, request: BaseModel, digest: str, quote: Quote
     ) -> WorkerResult:
         try:
-            computed = compute_body(quote.prepared or computation, request, digest, self._engine_version)
+            guarded = guard(quote.prepared or computation, self.results.quarantine.known_runs)
+            computed = compute_body(guarded, request, digest, self._engine_version)
         except Exception as error:
             self._record_failure(computation, error)
             raise
@@ -278,7 +289,7 @@ class ComputationRunner:
                 computed = await self._workers.compute(
                     work,
                     expected,
-                    quote.prepared or computation,
+                    guard(quote.prepared or computation, self.results.quarantine.known_runs),
                     request,
                     digest,
                     self._engine_version,

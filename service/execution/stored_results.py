@@ -1,15 +1,18 @@
 """Results that are stored: in memory, in the other processes of a supervisor, and in Redis, with their owners.
 
-A quarantined result is in none of them: no lookup returns it.
+A quarantined result is in none of them: no lookup returns it. When a run becomes disputed, the memory is cleared, and
+stored results elsewhere are searched for this run before they are served.
 """
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 from typing import Any, Final, final
 
 from pydantic import BaseModel
 
+from service.execution.errors import ResultQuarantined
 from service.execution.ground_truth_index import encode_pointer, index_namespace, question_digest, resolve_pointer
 from service.execution.leases import Lease
 from service.execution.memory_cache import LOCAL_REQUESTER, InMemoryResultCache
@@ -20,6 +23,7 @@ from service.execution.shared_cache import SharedCache
 from service.execution.sibling_processes import SiblingProcesses
 from service.execution.worker import WorkerResult
 from service.resources.abstract import Computation, Quote
+from service.resources.disputed import rests_on
 from service.telemetry.metrics import CacheOutcome
 
 AnyComputation = Computation[Any, Any]
@@ -69,6 +73,24 @@ class StoredResults:
         self._shared = shared
         self._siblings = siblings
         self._owners = owners
+        self._cleared_for = self.quarantine.runs
+
+    def _is_cleared(self) -> bool:
+        """Clear the memory if a run became disputed, and return whether it was cleared.
+
+        Any result in the memory may rest on this run. Checks of digests read new runs.
+        """
+        runs = self.quarantine.known_runs
+        if runs is self._cleared_for:
+            return False
+        self._memory.clear()
+        self._cleared_for = runs
+        return True
+
+    async def rests_on_disputed(self, body: bytes) -> bool:
+        """Return whether a stored response has a number of a disputed run."""
+        runs = self.quarantine.runs
+        return bool(runs) and await asyncio.to_thread(rests_on, body, runs)
 
     def in_memory(self, name: str, digest: str) -> ComputedResult | None:
         """Return the stored result of the resource `name` in memory, or None if it is missing. Raise ResultQuarantined.
@@ -80,11 +102,14 @@ class StoredResults:
         if body is None or (request is None and self.keeps_requests):
             return None
         self.quarantine.check(digest)
-        return ComputedResult(digest, body, "memory", request=request)
+        return None if self._is_cleared() else ComputedResult(digest, body, "memory", request=request)
 
     def body_in_memory(self, name: str, digest: str) -> bytes | None:
-        """Return the body of a result in memory, or None if the result is missing or quarantined."""
-        return None if digest in self.quarantine else self._memory.lookup(name, digest)
+        """Return the body of a result in memory, or None if the result is missing or quarantined.
+
+        `name` is that of the resource.
+        """
+        return None if digest in self.quarantine or self._is_cleared() else self._memory.lookup(name, digest)
 
     def record_owner(self, digest: str, requester: str, *, is_shared: bool = True) -> None:
         """Record that a requester has received a result, which is also in Redis if `is_shared`."""
@@ -96,8 +121,9 @@ class StoredResults:
     ) -> None:
         """Store a result that a job computed. Do nothing for a quarantined digest.
 
-        Results of at least the cost floor are written to Redis as well. `cost` is in microseconds of CPU time. A result
-        in memory is not written again, since another instance may have put its digest under quarantine.
+        Results of at least the cost floor are written to Redis as well. `cost` is in microseconds of CPU time. The
+        memory of the cache is accounted to `requester`, an owner of the result. A result in memory is not written
+        again, since another instance may have put its digest under quarantine.
         """
         if digest in self.quarantine:
             return
@@ -162,7 +188,7 @@ class StoredResults:
 
     async def find_request(self, digest: str) -> bytes | None:
         """Return the bytes of the request with this digest, or None if they are not stored. Raise ResultQuarantined."""
-        return await self.find((REQUESTS,), digest)
+        return await self._find((REQUESTS,), digest)
 
     async def find(self, names: tuple[str, ...], digest: str) -> bytes | None:
         """Return the stored body with this digest, whoever received it, or None. Raise ResultQuarantined.
@@ -170,6 +196,12 @@ class StoredResults:
         Unlike `read`, the method is for computations, which may use all results. `names` are the computations that the
         digest may belong to. Search memory, the other processes of the same supervisor, and Redis.
         """
+        body = await self._find(names, digest)
+        if body is not None and await self.rests_on_disputed(body):
+            raise ResultQuarantined(digest)
+        return body
+
+    async def _find(self, names: tuple[str, ...], digest: str) -> bytes | None:
         self.quarantine.check(digest)
         found = (self._memory.lookup(name, digest) for name in names)
         body = next((each for each in found if each is not None), None)
@@ -186,7 +218,8 @@ class StoredResults:
         """Return a stored result of the same question with at least `digits` proved digits, or None.
 
         The result is None if no such result is stored, if its pointer is invalid, or if Redis is unavailable. Results
-        of inexpensive computations are looked up in memory only. Raise ResultQuarantined.
+        of inexpensive computations are looked up in memory only. Raise ResultQuarantined. A result that is fetched from
+        Redis is kept in memory, accounted to `requester`.
         """
         name, question = computation.name, question_digest(computation.name, self.engine_version, request)
         found = self._memory.lookup(index_namespace(name), question)
@@ -213,14 +246,20 @@ class StoredResults:
     ) -> ComputedResult | Lease | None:
         """Return the result of a digest from Redis, the lease (exclusive right) to compute it, or None.
 
-        `cost` is the estimate in microseconds of CPU time. The result is None when Redis is unavailable when the wait
-        was too long, or when computing is faster than the round trips. Raise ResultQuarantined.
+        `name` is that of the resource, and `cost` the estimate in microseconds of CPU time. The result is None if Redis
+        is unavailable, if the wait was too long, if computing is faster than the round trips, or if the result has a
+        number of a disputed run. Raise ResultQuarantined. A result is kept in memory, accounted to `requester`.
         """
         found = await shared.result_or_lease(name, digest, cost)
+        if isinstance(found, bytes) and found != MARKER and await self.rests_on_disputed(found):
+            return None
         return self._keep_shared(name, digest, found, requester) if isinstance(found, bytes) else found
 
     def _keep_shared(self, name: str, digest: str, body: bytes, requester: str) -> ComputedResult:
-        """Store a result of Redis in memory, and return it. Raise ResultQuarantined."""
+        """Store a result of Redis in memory, and return it. Raise ResultQuarantined.
+
+        `name` is that of the resource, and the memory of the cache is accounted to `requester`.
+        """
         self.quarantine.check(digest, body)
         self._memory.put(name, digest, body, requester)
         return ComputedResult(digest, body, "redis")

@@ -69,6 +69,7 @@ class WorkLimits:
         """Set up the accounts. `redis_url` is the address of the shared counters, or None for counters of this process.
 
         Import the library `limits`, which a service without limits does not load. `clock` returns seconds since 1970.
+        `rate` is the limit for each requester, such as `60000000/minute`.
         """
         from limits import parse
 
@@ -185,10 +186,11 @@ class WorkAccount:
         return self._window == self._current_window() or (self._sending is not None and not self._sending.done())
 
     async def charge(self, units: int) -> Charge:
-        """Count units of work, at most the units of a whole time window, and return the charge.
+        """Add units of work to the account of the current time window, and return the charge.
 
-        A unit is about a microsecond of CPU time. Raise WorkLimitExceeded if fewer units remain in the window. Charges
-        of 50 ms or more wait for the total of the storage.
+        A unit is about a microsecond of CPU time. More units than the limit of a whole window are charged as that
+        limit. Raise WorkLimitExceeded if fewer units remain in the window. Nothing waits for the next window. Charges
+        of 50 ms or more wait until the storage has returned its total.
         """
         limits = self._limits
         charged = min(units, limits.units)

@@ -29,9 +29,9 @@ class _RunningComputation:
     started: float
 
     def remaining_seconds(self, now: float) -> float:
-        """Return the expected seconds until the computation ends.
+        """Return the expected seconds from `now` until the computation ends: its estimate less the elapsed time.
 
-        A computation that exceeded its estimate is expected to need as much time again.
+        A computation that has run for t seconds, longer than estimated, is expected to run for another t seconds.
         """
         elapsed = now - self.started
         return self.seconds - elapsed if elapsed < self.seconds else elapsed
@@ -208,7 +208,10 @@ class WorkerAdmission:
                     entry.work.granted.set_result(lane)
 
     def _estimated_wait_seconds(self, work: QueuedComputation, requester: str) -> float:
-        """Return the shortest estimated wait of `work` in seconds, over the kinds of workers that can run it."""
+        """Return the shortest estimated wait of `work` in seconds, over the kinds of workers that can run it.
+
+        Queued computations count if they run before the entry of this requester.
+        """
         now = time.monotonic()
         waits: list[float] = []
         for lane in self._lanes_of(work):

@@ -51,8 +51,9 @@ class WorkerPool:
     ) -> None:
         """Set up a pool without starting processes.
 
-        Each process calls `warm_up`, which must be a function at module level, before its first computation. The limits
-        are in seconds and bytes, for each computation and each process.
+        Each process calls `warm_up`, which must be a function at module level, before its first computation. Each
+        process imports `preloaded_modules` and has the `niceness` of the operating system. The limits are in seconds
+        and bytes, for each computation and each process.
         """
         self.worker_count = worker_count
         self._time_limit_seconds = time_limit_seconds

@@ -74,9 +74,10 @@ class ImportedState:
 
 
 def import_state(format: ImportFormat, content: Any) -> ImportedState:  # noqa: A002 - the name on the wire
-    """Read the state of another library. Raise ValidationError with locations below `content`.
+    """Return the mechanism that `content` describes: the state of an accountant of another library, parsed from JSON.
 
-    With the format `detect`, exactly one format must match the state. Nothing in the state is executed.
+    With the format `detect`, exactly one format must match the state. Nothing in the state is executed. Raise
+    ValidationError, with locations relative to `content`.
     """
     state = SourceValue(content)
     chosen = _detect_format(state) if format == DETECT else format

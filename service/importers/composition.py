@@ -26,7 +26,8 @@ def compose(source: SourceValue, parts: list[DraftSpec]) -> DraftSpec | None:
     """Compose drafts of mechanisms in order, or return None for an empty list.
 
     A single part is returned unchanged. Adjacent phases of DP-SGD (equal steps on Poisson samples) become one run.
-    Adjacent equal parts become one repeated part.
+    Adjacent equal parts become one repeated part. `source` is the imported value to which errors about the whole
+    composition refer.
     """
     made: list[DraftSpec] = []
     for is_phase, neighbours in groupby(parts, key=lambda part: _phase(part) is not None):

@@ -155,7 +155,7 @@ def _non_private(node: SourceValue, _: dict[str, SourceValue], notes: ImportNote
 def _same_fields(kind: str, **names: str) -> Callable[[SourceValue, dict[str, SourceValue], ImportNotes], DraftSpec]:
     """Return a function that builds the mechanism of an event with equivalent fields.
 
-    `names` maps our field names to those of the event.
+    `kind` is the `type` of the mechanism. `names` maps field names of the mechanism to those of the event.
     """
     return lambda node, fields, _: DraftSpec(
         node, type=kind, **{ours: fields[theirs] for ours, theirs in names.items()}
@@ -214,7 +214,7 @@ def _selected(node: SourceValue, fields: dict[str, SourceValue], notes: ImportNo
     """Return the mechanism that releases the best of a random number of runs.
 
     The field `shape` of the event selects the law of this number; the shape infinity is the Poisson law. The result is
-    None if the runs release nothing.
+    None if the runs release nothing. Facts that the mechanism does not express are added to `notes`.
     """
     inner, shape = _read(fields["event"], notes), fields["shape"]
     if inner is None:

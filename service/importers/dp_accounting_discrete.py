@@ -24,7 +24,8 @@ def randomized_response(node: SourceValue, fields: dict[str, SourceValue], notes
     For one bucket, and for a record that is replaced by an empty one, return pure DP with this epsilon. Here p is the
     noise parameter and k the number of buckets. The true bucket is reported with probability 1 - p + p/k, every other
     bucket with probability p/k. Rounding epsilon up is safe: a report with the larger epsilon can be perturbed further
-    to a report with the smaller epsilon.
+    to a report with the smaller epsilon. `node` is the event, and `fields` its fields by name. Facts for the reader are
+    added to `notes`.
     """
     noise, buckets = fields["noise_parameter"].number(1e-290, 1.0), fields["num_buckets"].integer(1, 10**12)
     notes.add(RESPONSE)
@@ -41,7 +42,8 @@ def discrete_laplace(node: SourceValue, fields: dict[str, SourceValue], notes: I
 
     The limits are a scale from 1e-3 to 1e9 and a shift of 10 000; pure DP has epsilon noise_parameter times the shift.
     Rounding the scale down is safe: further independent noise turns discrete Laplace noise into noise of any larger
-    scale. A replaced record moves the query by up to twice the sensitivity of an added or removed record.
+    scale. A replaced record moves the query by up to twice the sensitivity of an added or removed record. `node` is the
+    event, and `fields` its fields by name. Facts for the reader are added to `notes`.
     """
     # At 0 noise would be spread over all integers, which no law is: the library counts it as no privacy at all.
     parameter, sensitivity = fields["noise_parameter"].number(1e-290, 1e6), fields["sensitivity"].integer(1, 10**12)

@@ -30,6 +30,7 @@ from service.jobs.repository import ClaimedChunk, JobRepository
 from service.jobs.results_codec import failure_lines, response_line, stored_response_and_decision
 from service.parsing import RequestValidator
 from service.resources.abstract import Computation
+from service.resources.disputed import Runs, guard
 from service.resources.violations import is_violation
 from service.telemetry.audit import AuditStream
 from service.telemetry.metrics import Metrics
@@ -47,6 +48,10 @@ FindAnswer: TypeAlias = Callable[[Computation[Any, Any], str], Awaitable[bytes |
 """Function that returns the stored result of a computation with a digest, or None."""
 
 
+FindDisputedRuns: TypeAlias = Callable[[], Awaitable[Runs]]
+"""Function that returns the digests of disputed runs."""
+
+
 class _ChunkNotNeeded(Exception):
     """Raised when the result of a chunk is not needed any more, because the claim on the chunk is stale."""
 
@@ -57,7 +62,8 @@ class WorkerContext:
     """Dependencies that all workers of a process share.
 
     `describe` converts an error to a JSON problem document. `find_answer` and `store_answer` access the results of
-    complete requests. `worker` is the name of this process. `audit` is the audit stream, None if none is configured,
+    complete requests. `worker` is the name of this process. `disputed_runs` returns the digests of runs whose numbers
+    are refused. `audit` is the audit stream, None if none is configured,
     and `tracing` records spans, None if traces are off.
     """
 
@@ -71,6 +77,7 @@ class WorkerContext:
     metrics: Metrics
     logger: FilteringBoundLogger
     worker: str
+    disputed_runs: FindDisputedRuns
     audit: AuditStream | None = None
     tracing: Tracing | None = None
 
@@ -188,9 +195,10 @@ class ChunkWorker:
             if stored is not None:
                 return WorkerResult(response_line(stored), 0.0, 0.0, 0)
         task, request = await asyncio.to_thread(plan.chunk_task, chunk)
+        runs = await context.disputed_runs()
         limit = plan.time_limit_seconds(chunk, context.limits)
         computing = asyncio.ensure_future(
-            self._pool().compute(task, request, job.digest, context.engine_version, limit)
+            self._pool().compute(guard(task, runs), request, job.digest, context.engine_version, limit)
         )
         try:
             while not (await asyncio.wait((computing,), timeout=HEARTBEAT_SECONDS))[0]:
@@ -221,9 +229,9 @@ class ChunkWorker:
         context.metrics.count_chunk("done", points)
 
     async def _store_single_result(self, job: StoredJob, plan: JobPlan, lines: bytes) -> None:
-        """Store the response of a job of a single request in the result cache, and log its decision.
+        """Store the response of a job of a single request in the result cache, and log the decision of a policy.
 
-        `lines` is the response in its stored form.
+        `lines` is the response in its stored form. Only the response of an assessment with a policy has a decision.
         """
         context = self._context
         body, decided = await asyncio.to_thread(stored_response_and_decision, plan.computation, lines)

@@ -26,8 +26,8 @@ OLDEST_EVERY: Final = 4
 class Quota:
     """Limits of all jobs together: number of active jobs, and bytes of requests and results.
 
-    A requester (group or address) may hold at most as much as then remains free. A single requester may use half of the
-    quota, two requesters a third each, and a new requester always finds room.
+    A requester (group or address) is refused if it would hold more than the part of the quota that nobody holds. A
+    single requester may thus use half of the quota, two requesters a third each, and a new requester always finds room.
     """
 
     jobs: int
@@ -39,8 +39,8 @@ class ClaimedChunk:
     """Chunk (range of points of a job) that a worker has claimed.
 
     `job` is the job at the time of the claim, with its generation. `tries` counts the failed attempts before this
-    claim: deaths of the worker or its process, and 1 for half of a chunk that exceeded a limit. It distinguishes the
-    claims of one chunk.
+    claim: deaths of the worker or its process, and 1 for half of a chunk that exceeded a limit. The number
+    distinguishes the claims of one chunk.
     """
 
     job: StoredJob
@@ -103,14 +103,16 @@ class JobRepository(Protocol):
         """Store a new job, whose first chunks may have `size` points, and return the job.
 
         `request` is the JSON of the request, `key` the idempotency key or None, and `fingerprint` identifies the body.
-        Return the existing job if the requester has sent both before. If bytes are short, first remove the jobs that
-        ended longest ago, from the requester that stores the most and at least as much as this one. Raise
-        IdempotencyKeyReused, and QueueFull if the requester holds as much as is free.
+        Return the existing job if the requester has sent this key with this body before. While the requester would hold
+        more bytes than remain free, first remove ended jobs, the oldest first. They are those of the requester that
+        stores the most, and at least as much as this one. `quota` limits the bytes and the active jobs. Raise
+        IdempotencyKeyReused for a key of another body, and QueueFull if the requester would still hold more than
+        remains free.
         """
         ...
 
     def get(self, name: str) -> StoredJob:
-        """Return the current state of the job `name`. Raise JobNotFound if there is no such job."""
+        """Return the current state of the job with the id `name`. Raise JobNotFound if there is no such job."""
         ...
 
     def request(self, name: str) -> bytes:
@@ -125,7 +127,7 @@ class JobRepository(Protocol):
         ...
 
     def cancel(self, name: str) -> StoredJob:
-        """Cancel the job `name`, unless it has ended, and return it. Raise JobNotFound if there is no such job."""
+        """Cancel the job with the id `name`, unless it has ended, and return it. Raise JobNotFound."""
         ...
 
     def results(self, name: str, start: int, most: int = 1) -> Sequence[ChunkResult]:
@@ -227,14 +229,14 @@ class JobRepository(Protocol):
         ...
 
     def keep_trace(self, name: str, traceparent: str) -> None:
-        """Store the traceparent (id of a trace) of the request that brings the job `name`.
+        """Store the traceparent (id of a trace) of the request that brings the job with the id `name`.
 
         The job itself may be stored before or after.
         """
         ...
 
     def trace_of(self, name: str) -> str | None:
-        """Return the traceparent (id of a trace) of the job `name`, or None.
+        """Return the traceparent (id of a trace) of the job with the id `name`, or None.
 
         The result is None for an unknown job and for a job without a stored trace.
         """

@@ -149,7 +149,7 @@ class JobService:
         return min(self.limits.cost, int(self.limits.single_seconds * COST_UNITS_PER_SECOND))
 
     async def get(self, name: str, requester: str) -> StoredJob:
-        """Return the current state of the job `name`.
+        """Return the current state of the job with the id `name`.
 
         Raise JobNotFound, also for the job of another owner than the requester, and JobsUnavailable.
         """
@@ -166,9 +166,9 @@ class JobService:
         return await self._in_thread(self.repository.list, requester, limit, cursor)
 
     async def cancel(self, name: str, requester: str) -> StoredJob:
-        """Cancel the job `name`, unless it has ended, and return it.
+        """Cancel the job with the id `name`, unless it has ended, and return it.
 
-        Raise JobNotFound and JobsUnavailable, as `get`.
+        Raise JobNotFound and JobsUnavailable, as `get`: a job is found for its owner only.
         """
         await self.get(name, requester)
         job = await self._in_thread(self.repository.cancel, name)
@@ -178,7 +178,7 @@ class JobService:
     async def results(
         self, name: str, requester: str, start: int, most: int
     ) -> tuple[StoredJob, list[bytes], int | None]:
-        """Return the job `name`, up to `most` result lines (JSON) from the point `start` on, and the next start.
+        """Return the job with the id `name`, up to `most` result lines (JSON) from `start` on, and the next start.
 
         The next start is the first point of the next page, or None after the last point, and for an ended job without
         further results. The lines of an active job stop before the first missing point. Raise PageBeyondEnd,
@@ -223,7 +223,7 @@ class JobService:
                 await asyncio.sleep(POLL_SECONDS)
 
     async def watch(self, name: str, requester: str, after: int) -> AsyncGenerator[StoredJob]:
-        """Yield the state of the job `name` after each change since the revision `after`.
+        """Yield the state of the job with the id `name` after each change since the revision `after`.
 
         A revision counts the changes of a job. The state is also yielded every MAX_EVENT_INTERVAL_SECONDS. The last
         yielded state is that of the ended job. Raise JobNotFound and JobsUnavailable.
@@ -240,7 +240,7 @@ class JobService:
             await asyncio.sleep(POLL_SECONDS)
 
     async def wait_ended(self, name: str, requester: str, seconds: float) -> StoredJob:
-        """Wait until the job `name` has ended, for at most `seconds`, and return its state.
+        """Wait until the job with the id `name` has ended, for at most `seconds`, and return its state.
 
         After `seconds` it is the state of a job that is still active. Raise JobNotFound and JobsUnavailable.
         """
@@ -315,9 +315,10 @@ class JobService:
         return job
 
     async def _next_lines(self, name: str, place: int) -> tuple[int, int, list[bytes]] | None:
-        """Return start, stop and result lines of the first saved points of the job `name` from the point `place` on.
+        """Return (start, stop, result lines) of the first saved points of a job, with the id `name`, from `place` on.
 
-        The result is None if no point from `place` on is saved. Raise JobNotFound.
+        `stop` is the index after the last point, and each point has one line. The result is None if no point from
+        `place` on is saved. Raise JobNotFound.
         """
 
         def read() -> tuple[int, int, list[bytes]] | None:

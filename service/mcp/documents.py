@@ -57,7 +57,10 @@ def document(uri: str) -> TextResourceContents | None:
 
 @cache
 def guide_pages() -> Mapping[str, Mapping[str, str]]:
-    """Return title and text of every page of the guide by its name; none before the guide is built."""
+    """Return the `title` and `text` of every page of the guide, by the name of the page.
+
+    The mapping is empty before the guide is built.
+    """
     file = files("service").joinpath(*INDEX)
     if not file.is_file():
         return {}

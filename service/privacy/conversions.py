@@ -39,7 +39,7 @@ MOST_ROUNDS: Final = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Training:
-    """Run of noisy SGD without its noise.
+    """Parameters of a run of noisy SGD, except its noise.
 
     Attributes
     ----------
@@ -75,7 +75,7 @@ class Training:
 
 @dataclass(frozen=True, slots=True)
 class RequiredNoise:
-    """Noise on the mean gradient for a target.
+    """Noise on the mean gradient that gives a run a target mu, as standard deviations in the unit of gradients.
 
     Attributes
     ----------
@@ -86,7 +86,7 @@ class RequiredNoise:
     differential : Enclosure or None
         Noise for Gaussian differential privacy (GDP) of mu; None without clipping.
     free_mu : Enclosure
-        mu without any noise.
+        GMIP parameter of the run without any noise.
     """
 
     step_mu: Enclosure
@@ -118,7 +118,7 @@ def effective_batch_size(batch_size: int, noise_std: float, max_grad_norm: float
 
 
 def gaussian_step_mu(dimension: int, susceptibility: float, effective: Fraction) -> float:
-    """Return the membership privacy parameter mu of one step of noisy SGD (Corollary 5.1).
+    """Return the membership privacy parameter mu of one step of noisy SGD.
 
     Parameters
     ----------
@@ -127,12 +127,13 @@ def gaussian_step_mu(dimension: int, susceptibility: float, effective: Fraction)
     susceptibility : float
         K of the record, the squared length of its whitened, centred gradient, >= 0.
     effective : Fraction
-        The effective batch size N, at least 1.
+        The effective batch size N = n + tau^2 n^2/C^2 of n records, noise tau on the mean and clipping norm C; N >= 1.
 
     Returns
     -------
     float
-        mu = (d + (2N - 1) K)/(N sqrt(2d + 4NK)), an approximation. Infinite for N = 1, where the batch is the record.
+        mu = (d + (2N - 1) K)/(N sqrt(2d + 4NK)), an approximation (Leemann et al. 2023, Corollary 5.1). It is infinite
+        for N = 1, where the batch is the record.
     """
     context = _context(0.0)
     if effective == 1:
@@ -142,7 +143,7 @@ def gaussian_step_mu(dimension: int, susceptibility: float, effective: Fraction)
 
 
 def limit_mu(step_mu: float, sample_rate: Fraction, steps: Fraction) -> float:
-    """Return mu of many steps on random batches by the central limit theorem (Equation 10), an approximation.
+    """Return mu of many steps on random batches by the central limit theorem, an approximation.
 
     Parameters
     ----------
@@ -156,7 +157,7 @@ def limit_mu(step_mu: float, sample_rate: Fraction, steps: Fraction) -> float:
     Returns
     -------
     float
-        mu of the run, an approximation and no bound; infinite if it overflows.
+        mu of the run by Equation 10 of Leemann et al. 2023, no bound; infinite if it overflows.
     """
     if step_mu in (0.0, math.inf):
         return step_mu
@@ -167,7 +168,8 @@ def limit_mu(step_mu: float, sample_rate: Fraction, steps: Fraction) -> float:
 def step_mu_of_limit(mu: float, sample_rate: Fraction, steps: Fraction) -> float:
     """Return the mu of one step for which many steps on random batches have the total `mu` > 0.
 
-    The run has `steps` steps with the sampling rate `sample_rate`. The function inverts Equation 10.
+    The run has `steps` steps with the sampling rate `sample_rate`. The function inverts Equation 10 of Leemann et al.
+    2023 (`limit_mu`).
     """
     context = _context(min(mu, mu / float(sample_rate) / math.sqrt(steps)))
     return float(_step_of_limit(context, context.mpf(mu), _real(context, sample_rate), _real(context, steps)))
@@ -229,7 +231,8 @@ def differential_mu(mu_mip: float, training: Training) -> Enclosure | None:
 def free_mu(training: Training) -> Enclosure:
     """Return the smallest mu for which a run `training` is mu-GMIP without any noise, an approximation.
 
-    GMIP is Gaussian membership inference privacy (Corollary 5.1). The result is infinite for a batch of one record.
+    GMIP is Gaussian membership inference privacy (Leemann et al. 2023, Corollary 5.1). The result is infinite for a
+    batch of one record.
     """
     if training.batch_size == 1:
         return Enclosure.point(math.inf)
@@ -253,7 +256,7 @@ def noise_for(mu: float, training: Training) -> RequiredNoise:
     Returns
     -------
     RequiredNoise
-        Standard deviations in the unit of the clipping norm C.
+        Standard deviations of the noise, in the unit of gradients and of the clipping norm C.
     """
     context = _context(mu)
     step = _step_of(context, context.mpf(mu), training)
@@ -271,9 +274,9 @@ def noise_for(mu: float, training: Training) -> RequiredNoise:
 
 
 def _context(smallest: float) -> Real:
-    """Return arithmetic with DIGITS digits more than a difference of numbers may cancel.
+    """Return arithmetic in which results keep DIGITS digits, although differences of numbers near 1 cancel.
 
-    `smallest` is a lower bound of the mu of one step.
+    `smallest` is a lower bound of the mu of one step, and 0 if nothing cancels.
     """
     import mpmath
 
@@ -300,8 +303,8 @@ def _limit_mu(context: Real, step: Real, rate: Real, steps: Real) -> Real:
 def _step_of_limit(context: Real, mu: Real, rate: Real, steps: Real) -> Real:
     """Return the mu of one step for which many sampled steps have the total `mu`, by Newton's method on logarithms.
 
-    The run has `steps` steps with the sampling rate `rate`. ln mu is convex and rises in ln mu_step, so that every step
-    of the method from the right stays on the right.
+    The run has `steps` steps with the sampling rate `rate`, and `context` is the arithmetic (mpmath). ln mu is convex
+    and rises in ln mu_step, so that every step of the method from the right stays on the right.
     """
     scaled = mu / (rate * context.sqrt(steps))
     # inner >= mu_step^2/2, and >= e^{mu_step^2}/2 - 2.
@@ -320,7 +323,7 @@ def _step_of_limit(context: Real, mu: Real, rate: Real, steps: Real) -> Real:
 def _step_of(context: Real, mu: Real, training: Training) -> Real:
     """Return the mu of one step of a training run whose steps all together have `mu`.
 
-    mu is that of Gaussian membership inference privacy (GMIP).
+    mu is that of Gaussian membership inference privacy (GMIP), and `context` the arithmetic (mpmath).
     """
     steps = _real(context, training.steps)
     if not training.is_sampled:
@@ -331,9 +334,9 @@ def _step_of(context: Real, mu: Real, training: Training) -> Real:
 
 
 def _run_of(context: Real, step: Real, training: Training) -> Real:
-    """Return the mu of a training run whose single step has mu `step`.
+    """Return the mu of a training run, each of whose steps has mu = `step`.
 
-    mu is that of Gaussian membership inference privacy (GMIP).
+    mu is that of Gaussian membership inference privacy (GMIP), and `context` the arithmetic (mpmath).
     """
     steps = _real(context, training.steps)
     if not training.is_sampled:
@@ -344,8 +347,9 @@ def _run_of(context: Real, step: Real, training: Training) -> Real:
 def _size_for(context: Real, step: Real, training: Training) -> Real | None:
     """Return the effective batch size N at which one step has mu = `step`; the batch size if no noise is needed.
 
-    `training` has the batch size, the dimension and the susceptibility of a record. The result is None for a batch of
-    one record that would need N < 1.5, because mu need not decrease with N there.
+    mu is that of GMIP, and `context` the arithmetic (mpmath). Without noise N is the batch size n, and noise raises it
+    to n + tau^2 n^2/C^2. The result is None for a batch of one record that would need N < 1.5, because mu need not
+    decrease with N there.
     """
     dimension, susceptibility = training.dimension, context.mpf(training.susceptibility)
     least = context.mpf(max(training.batch_size, LAST_FALL))

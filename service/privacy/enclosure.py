@@ -257,7 +257,7 @@ class Enclosure:
             object.__setattr__(self, name, end)
 
     def __neg__(self) -> Enclosure:
-        """Return the enclosure of the negative number."""
+        """Return the enclosure of minus this number."""
         return Enclosure(-self.upper, -self.lower, self.evidence)
 
     @staticmethod

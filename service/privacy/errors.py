@@ -6,6 +6,7 @@ The base class is PrivacyComputationError. Its subclasses are:
 - UnsupportedCombination: the parts are valid, but no theorem or engine here covers them together.
 - NumericalFailure: an invariant that proofs guarantee did not hold, and no number is returned.
 - DeadlinePassed: the deadline of a request with many parts passed before this part.
+- DisputedRun: two independent engines disagree about this run. The core itself does not raise it.
 """
 
 from __future__ import annotations
@@ -49,3 +50,7 @@ class NumericalFailure(PrivacyComputationError):
 
 class DeadlinePassed(PrivacyComputationError):
     """Deadline of a request with many parts that passed before a part was complete."""
+
+
+class DisputedRun(PrivacyComputationError):
+    """Run with a number that two independent engines dispute, so that no number of the run is served."""

@@ -81,7 +81,8 @@ class Quote:
     engine : str
         Name of the composition engine, for which measured times are kept.
     uncertainty_factor : float
-        Largest factor by which the true cost may be smaller. A refused request certainly exceeds the limit.
+        Largest factor by which the true cost may be smaller than `cost`. A request is refused only if `cost` divided by
+        this factor exceeds the limit.
     ceiling : int
         Approximate cost at which the computation stops with the bounds known so far. 0 means that only the time limit
         ends the computation.

@@ -157,8 +157,8 @@ def evaluate_question(curves: TradeOffPair, question: QuestionSpec, tolerance: f
 def narrower(known: EngineAnswer, curves: TradeOffPair, question: QuestionSpec, tolerance: float) -> EngineAnswer:
     """Return the answer `known` or a new one, whichever is narrower.
 
-    The new answer to `question` is computed only if the computation of the known answer reached the limit of work
-    before the relative width `tolerance`. `tolerance` is a relative width (upper - lower)/upper.
+    The new answer to `question` is computed on `curves`, and only if the computation of the known answer reached the
+    limit of work before the relative width `tolerance`. `tolerance` is a relative width (upper - lower)/upper.
     """
     if not known.cut_short:
         return known

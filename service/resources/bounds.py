@@ -31,6 +31,7 @@ from service.resources.abstract import Computation, Planned, Quote, ResponseFiel
 from service.resources.allowance import MOST_WORK, OF_SEVERAL, WORK_OF_A_JOB
 from service.resources.answers import compare_engines, curves_of
 from service.resources.caveats import caveats
+from service.resources.disputed import refuse_disputed
 from service.resources.earlier_bounds import earlier_bounds
 from service.resources.estimates import ANSWER, is_for_a_job, questions_cost, quote, unpriced
 from service.resources.parts import (
@@ -113,6 +114,7 @@ def resolve_request(request: BoundsRequest) -> ResolvedRequest:
     mechanism = mechanism_of(request.mechanism)
     try:
         threat_model, options = threat_model_of(request.threat_model), options_of(request)
+        refuse_disputed(request.mechanism, request.threat_model)
         primary = threat_model.plan(mechanism, _primary_method(request), options)
         alternatives = threat_model.plans(mechanism, _alternative_methods(request), options)
         worst_case = worst_case_beside(threat_model, mechanism)
@@ -173,7 +175,7 @@ def _read(request: BoundsRequest, resolved: ResolvedRequest, work: Work) -> tupl
 def assumptions_and_hazards(
     request: BoundsRequest, mechanism: AbstractMechanism, threat_model: AbstractThreatModel
 ) -> ResponseFields:
-    """Return the assumptions behind the answers to a request, and the hazards that they do not cover.
+    """Return the fields `assumptions` (behind the answers to a request) and `hazards` (which no answer covers).
 
     A hazard is a known way in which a run is less private than described.
     """
@@ -187,7 +189,9 @@ def assumptions_and_hazards(
 def beside_relaxed(
     model: WorstCase, attacker: TradeOffPair, request: BoundsRequest, work: Work, plan: Plan
 ) -> ResponseFields:
-    """Return the answers against the strongest attacker `model`, for display beside those against a weaker attacker.
+    """Return the answers against the strongest attacker `model`, to be shown beside those against a weaker attacker.
+
+    The result has the fields of `RelaxedComparison`.
 
     `plan` has the engine of the strongest attacker's curves, and `work` is what the answers may use. If the worst case
     caps the answers of the weaker attacker (`attacker`), every question has already been evaluated for the worst case.

@@ -40,7 +40,7 @@ class CostRange:
     most : int
         Largest cost, at which the limit of work or of time ends the request.
     unknown : tuple
-        Sentences on what determines the cost and is not known in advance.
+        Codes of the facts (`CostUnknown`) that determine the cost and are not known in advance.
     """
 
     least: int

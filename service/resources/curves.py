@@ -28,6 +28,7 @@ from service.resources.allowance import MOST_WORK, WORK_OF_A_JOB, share
 from service.resources.caveats import caveats
 from service.resources.comparisons.curve_verdicts import COMPARED_POINT_COST, COMPARISON_COST, Read, curve_verdict
 from service.resources.curve_points import points_of
+from service.resources.disputed import refuse_disputed
 from service.resources.estimates import curves_cost, is_for_a_job, quote, unpriced
 from service.resources.limits import begin_limits, limit_fields, limit_of_points
 from service.resources.numbers import enclosed_column, notes_for, tightness
@@ -112,6 +113,7 @@ def _planned(request: CurvesRequest) -> CurvePlans:
     for place, number in _places(request):
         try:
             model = threat_model_of(request.threat_models[place])
+            refuse_disputed(request.mechanism, request.threat_models[place])
             plans.append(model.plan(mechanism, request.methods[number], options))
         except PrivacyComputationError as error:
             raise _attribute_error(error, request, place, number) from None
@@ -140,7 +142,7 @@ def _grid(grid: RateGrid) -> FloatArray:
 def _curves(
     request: CurvesRequest, planned: CurvePlans, rates: FloatArray, work: Work
 ) -> tuple[list[ResponseFields], list[Read]]:
-    """Return every trade-off curve at the false positive rates `rates`, as response fields and as evaluated points.
+    """Return all trade-off curves at the false positive rates `rates`: fields of `Curve`, and (points, evidence) pairs.
 
     `planned` has the chosen engines, and `work` is what all evaluations may use.
     """

@@ -26,9 +26,10 @@ BoundedQuestion = (
 
 
 def earlier_bounds(mechanism: AbstractMechanism, curves: TradeOffPair, question: QuestionSpec) -> list[ResponseFields]:
-    """Return the answers of earlier theorems of the literature to `question` about a mechanism.
+    """Return the answers of earlier theorems of the literature to `question`, as entries of `methods` in an answer.
 
-    `curves` are the worst case of the mechanism.
+    `curves` are the trade-off curves of `mechanism` against the worst case. The list is empty if no earlier theorem
+    answers the question.
     """
     if not isinstance(question, BoundedQuestion):
         return []

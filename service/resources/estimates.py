@@ -107,8 +107,8 @@ def unpriced(mechanism: MechanismSpec, threat_models: Sequence[ThreatModelSpec],
     """Return the estimated cost of a description with more than 600 parts, from their number alone.
 
     Return None for fewer parts, which are estimated one by one with their cost models. More parts would block the event
-    loop. The cost is in microseconds of CPU time, and `readings` is the number of evaluations. Parts are mechanisms,
-    steps and attackers.
+    loop. The cost is in microseconds of CPU time, and `readings` is the number of evaluations of trade-off curves.
+    Parts are counted as in `parts_of`.
     """
     if is_one_step(mechanism) and all(type(each) is WorstCaseThreatModel for each in threat_models):
         return None  # the number of threat models is below the limit
@@ -118,8 +118,8 @@ def unpriced(mechanism: MechanismSpec, threat_models: Sequence[ThreatModelSpec],
 def unpriced_together(described: Sequence[tuple[MechanismSpec, ThreatModelSpec]], readings: int) -> Quote | None:
     """Return the estimated cost of several descriptions from their number of parts; None for up to 600 parts in total.
 
-    Up to that number, each part is estimated with its cost model. Parts are mechanisms, steps and attackers. The cost
-    is in microseconds of CPU time. Each description is evaluated `readings` times.
+    Up to that number, each part is estimated with its cost model. Parts are counted as in `parts_of`. The cost is in
+    microseconds of CPU time. Each description is evaluated `readings` times.
     """
     return _unpriced(sum(parts_of(mechanism, (model,)) for mechanism, model in described), readings)
 
@@ -132,7 +132,11 @@ def _unpriced(parts: int, readings: int) -> Quote | None:
 
 
 def parts_of(mechanism: MechanismSpec, threat_models: Sequence[ThreatModelSpec]) -> int:
-    """Return the number of parts (mechanisms, steps and attackers) of a description."""
+    """Return the number of parts (mechanisms, phases of schedules, attackers) of a description.
+
+    A repeated step counts once, whatever its number of repetitions. Noisy SGD counts as six parts, because its
+    parameters are fractions.
+    """
     nodes = nodes_of(mechanism)
     exact = sum(isinstance(node, NoisySgdMechanism) for node in nodes)  # parameters are fractions
     return len(nodes) + phases_of(nodes) + EXACT_PARTS * exact + sum(map(_parts_of, threat_models))

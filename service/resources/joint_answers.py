@@ -41,7 +41,7 @@ ROUNDING: Final = 2.0**-50
 ROUNDS: Final = 3
 """Largest number of rounds. A narrowed answer may narrow others, with rapidly decreasing gain."""
 NARROWED: Final = (
-    "Narrowed by the other answers of this response, because the profile is convex and the power is concave."
+    "Narrowed by the other numbers of this response, because the profile is convex and the power is concave."
 )
 
 
@@ -89,8 +89,9 @@ def joint_answers(
     certified enclosures contradict each other.
     """
     found = list(answers)
+    numbers = sum(len(each.false_positive_rates) if isinstance(each, TradeOffQuestion) else 1 for each in questions)
     for _ in range(ROUNDS):
-        if len(found) < 2 or all(answer.limit is None for answer in found):
+        if numbers < 2 or all(answer.limit is None for answer in found):
             break
         before, found = found, _round(curves, questions, found, tolerance)
         if all(answer is old for answer, old in zip(found, before, strict=True)):

@@ -62,7 +62,7 @@ def limit_fields(limit: WidthLimit | None) -> ResponseFields:
 
 
 def advice(limit: WidthLimit) -> ResponseFields:
-    """Return a reason for a wide answer, with advice, in the format of responses."""
+    """Return a reason for a wide answer, with advice, as fields of `AnswerLimit`."""
     return {"code": limit, "advice": ADVICE[limit]}
 
 

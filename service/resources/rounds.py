@@ -56,7 +56,9 @@ def read_in_rounds(
     pointer of the question.
     """
     if len(questions) == 1:
-        return [_within(work.left, questions[0], partial(_first, curves, questions[0].read, tolerance))]
+        [asked] = questions
+        answer = _within(work.left, asked, partial(_first, curves, asked.read, tolerance))
+        return joint_answers(curves, [asked.read], [answer], tolerance) if answer.limit is not None else [answer]
     reading = _Rounds(curves, questions, tolerance, work.left / OF_SEVERAL)
     long = [at for at, each in enumerate(questions) if each.read.type == "gdp_mu"]
     short = [at for at in range(len(questions)) if at not in long]
@@ -71,9 +73,10 @@ def read_in_rounds(
 @final
 @dataclass(slots=True)
 class _Rounds:
-    """Answers so far, by the index of the question. `most` is the largest work that one question may use.
+    """Answers so far (`found`), by the index of the question.
 
-    Answers come from `curves`, with `tolerance` as the relative width aimed at.
+    Answers come from `curves`, with `tolerance` as the relative width aimed at. `most` is the largest work, in
+    microseconds of CPU time, that one question may use.
     """
 
     curves: TradeOffPair
@@ -94,9 +97,9 @@ class _Rounds:
         """Evaluate the questions whose answers lacked work again with more work, in rounds of alternating order.
 
         The narrowest answers need the least work, but evaluating them first may leave too little for the widest. After
-        each of the first turns, the other questions are evaluated without work, because the lattices of one number also
-        enclose others. A question that gains nothing from this is not evaluated without work again, because such an
-        evaluation costs a little.
+        each of the first turns, the other questions are evaluated with no work for new discretised laws: those of one
+        number are cached and also enclose others. A question that gains nothing from this is not evaluated in this way
+        again.
         """
         turns, gaining = 0, set(numbers)
         for widest_first in WIDEST_FIRST:
@@ -146,7 +149,8 @@ def _within(share: float, asked: AskedQuestion, read: Callable[[], EngineAnswer]
 def _first(curves: TradeOffPair, question: QuestionSpec, tolerance: float) -> EngineAnswer:
     """Return the first answer of `curves` to `question`, aimed at the relative width `tolerance`.
 
-    The worst case, which caps the answer, may use half of the work.
+    For a weaker attacker, the answer against the worst case is evaluated first, since it caps the answer. It may use
+    half of the work that remains in the current allowance.
     """
     if curves.worst_case is None:
         return evaluate_question(curves, question, tolerance)

@@ -136,9 +136,9 @@ def metrics_guard(settings: Settings) -> Callable[[list[str]], int] | None:
     """Return the check of requests for the metrics of a worker, or None if they need no credentials.
 
     The check takes the Authorization headers of a request and returns an HTTP status: 200 for an API key with the scope
-    `metrics`, 403 for other keys, 401 without a valid key, and 503 while the store of keys cannot be read. A Unix
-    socket needs no credentials. It accepts no tokens, and reads the store of keys for each request, since metrics are
-    read a few times a minute.
+    `metrics`, 403 for other keys, 401 without a valid key, and 503 while the store of keys cannot be read. The check
+    accepts no tokens, and reads the store of keys for each request, since metrics are read a few times a minute. A Unix
+    socket needs no credentials.
     """
     address = settings.operator_address
     if not isinstance(address, tuple) or not requires_credentials(settings, address[0]):

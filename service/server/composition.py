@@ -27,6 +27,7 @@ from service.execution.result_cache import RedisResultCache
 from service.execution.result_owners import ResultOwners
 from service.execution.runner import ComputationRunner
 from service.execution.shared_cache import SharedCache
+from service.execution.shared_quarantine import share_quarantine
 from service.execution.sibling_processes import SiblingProcesses, supervised_folder
 from service.execution.stored_results import StoredResults
 from service.execution.work_limits import WorkLimits
@@ -91,6 +92,7 @@ async def run_services(
             run_processes(workers, board, readiness, metrics),
             nullcontext() if siblings is None else siblings.serve(),
             checker.run(),
+            nullcontext() if shared is None else share_quarantine(shared.cache, results.quarantine),
             run_jobs(settings, for_jobs, runner, metrics, logger, audit, tracing) as running_jobs,
         ):
             readiness.jobs = running_jobs.condition

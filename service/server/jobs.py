@@ -18,6 +18,7 @@ from service.jobs.job_plan import JobConstraints
 from service.jobs.local.backend import local_jobs
 from service.jobs.service import JobService
 from service.problems import problem_of
+from service.resources.disputed import Runs
 from service.server.access import metrics_guard
 from service.server.pools import pool_factory
 from service.server.tracing import make_tracing
@@ -53,6 +54,10 @@ def run_jobs(
             logger=logger,
             tracing=tracing,
         )
+
+    async def disputed_runs() -> Runs:
+        return runner.results.quarantine.runs
+
     return local_jobs(
         folder=settings.data_folder,
         temporary=supervised_folder(),
@@ -64,6 +69,7 @@ def run_jobs(
         describe=serialize_problem,
         find_answer=lambda computation, digest: runner.results.find((computation.name,), digest),
         store_answer=runner.results.store,
+        disputed_runs=disputed_runs,
         metrics=metrics,
         logger=logger,
         audit=audit,

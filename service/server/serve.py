@@ -107,7 +107,10 @@ def serve_shared_port(host: str, port: int) -> int:
 
 
 def serve_inherited_socket(descriptor: int, operators: int | None) -> int:
-    """Serve on sockets that a parent process opened, and exit with the parent. The numbers are file descriptors."""
+    """Serve on sockets that a parent process opened, and exit with the parent.
+
+    `descriptor` is the file descriptor of the public port, and `operators` that of the operator port, or None.
+    """
     import socket
 
     from service.execution.worker import end_with_parent
@@ -138,7 +141,7 @@ def _operator_socket(
 ) -> Generator[socket.socket | None]:
     """Yield the socket for operators: the given socket, a socket of the settings, or None if they name no address.
 
-    Raise CannotListen.
+    With `share_port`, other processes may listen on the same port. Raise CannotListen.
     """
     address = settings.operator_address
     if given is not None or address is None:

@@ -77,7 +77,7 @@ def count(number: int, name: str, plural: str = "") -> str:
 
 
 def compare_answers(before: dict[str, Any], now: dict[str, Any]) -> AnswerComparison:
-    """Compare two answers in JSON.
+    """Compare an earlier answer (`before`) and a present one (`now`) to one request, both parsed from JSON.
 
     Digests and engine versions are left out, because they name the versions, and so are counts of evaluations.
     """
@@ -149,7 +149,10 @@ def _enclosures(value: Any, at: str) -> Iterator[tuple[str, Pair]]:
 
 
 def _columns(lower: Any, upper: Any) -> Iterator[tuple[str, float, float]]:
-    """Yield pointer, lower and upper bound of one enclosure, or of each enclosure in a column."""
+    """Yield (pointer, lower, upper) of one enclosure, or of each enclosure in a column.
+
+    The pointer is "" for one enclosure, and "/" with the index in a column. Yield nothing without numbers.
+    """
     is_column = isinstance(lower, list) and isinstance(upper, list)
     lows: list[Any] = cast("list[Any]", lower) if is_column else [cast("Any", lower)]
     highs: list[Any] = cast("list[Any]", upper) if is_column else [cast("Any", upper)]

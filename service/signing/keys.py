@@ -146,7 +146,8 @@ def _read_private_file(path: Path) -> bytes:
 def _check_access(found: os.stat_result) -> None:
     """Raise UnusableKeys unless a file is regular, and only its owner may read it.
 
-    As PostgreSQL has it, a file of root may be readable by its group, which was given to the service.
+    The group of a file that root owns may read it, too: the operator gave this group to the service. PostgreSQL has the
+    same rule.
     """
     if not stat.S_ISREG(found.st_mode):
         raise UnusableKeys("the file of signing keys is not a regular file")

@@ -65,7 +65,7 @@ class Statement:
         return canonical_text(self.members()).encode()
 
     def members(self) -> dict[str, Any]:
-        """Return the members of the statement as a JSON object."""
+        """Return the statement as a JSON object in the form of in-toto: `_type`, `subject` and a predicate."""
         digests = {"request": self.request_sha256, "answer": self.answer_sha256, "report": self.report_sha256}
         return {
             "_type": STATEMENT_TYPE,
@@ -114,7 +114,7 @@ def make_statement(
 def job_answer(lines: bytes, request_sha256: str, engine_version: str) -> dict[str, Any]:
     """Return the results of a job as one JSON object, from its JSON lines with one point each.
 
-    `request_sha256` and `engine_version` become members of the object.
+    The members are `digest` (of the request), `engine_version` and `points`.
     """
     points = [from_json(line) for line in lines.splitlines()]
     return {"digest": f"sha256:{request_sha256}", "engine_version": engine_version, "points": points}
@@ -148,7 +148,10 @@ def parse_statement(payload: bytes) -> Statement:
 
 
 def _statement_of(predicate: dict[str, Any], subjects: Any) -> Statement:
-    """Return the statement with these members, of which the types alone are checked. Raise Unreadable."""
+    """Return the statement with the in-toto members `predicate` and `subject`, of which only types are checked.
+
+    Raise Unreadable for a member of another type, and for other subjects than those of the kind of the statement.
+    """
     kind = predicate["kind"]
     texts = [predicate[name] for name in ("resource", "engine_version", "key_id")]
     objects = [predicate[name] for name in ("request", "answer")]

@@ -58,9 +58,10 @@ class AuditStream:
         self._thread.start()
 
     def write(self, record: Record) -> None:
-        """Write a record with the present time, now or later. A record is lost and counted if 20 000 records wait.
+        """Give a record, with the present time, to the thread that writes records.
 
-        Values that JSON cannot represent are written as text.
+        A record is lost and counted if 20 000 records wait already. Values that JSON cannot represent are written as
+        text.
         """
         try:
             self._records.put_nowait({"timestamp": datetime.now(UTC), **record})

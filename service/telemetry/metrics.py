@@ -151,7 +151,7 @@ class Metrics:
     def observe_computation(
         self, computation: str, mechanism: str, place: Literal["inline", "worker"], seconds: float
     ) -> None:
-        """Record the seconds of one computation, in the event loop (inline) or in a worker.
+        """Record the seconds of one computation, in the event loop (`place` "inline") or in a worker.
 
         `computation` is the resource. `mechanism` is a tag of the request schema.
         """

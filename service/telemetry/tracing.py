@@ -39,7 +39,8 @@ class Tracing:
     def __init__(self, endpoint: str, *, sample_ratio: float, service: str, version: str) -> None:
         """Start the export to an OTLP receiver, for example `http://collector:4318`.
 
-        `sample_ratio` is the share of traces that begin here. A request with a traceparent follows its decision.
+        `service` and `version` name this process in traces. `sample_ratio` is the share of the traces that begin in
+        this process which are recorded. A request with a traceparent follows the decision in the traceparent.
         """
         from opentelemetry import trace
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter

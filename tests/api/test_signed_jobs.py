@@ -125,6 +125,6 @@ def test_results_with_points_that_a_limit_left_out_are_not_signed(
     assert "limit of this service" in refused.json()["detail"]
 
 
-def test_every_problem_of_a_request_lasts_but_for_the_time_limit() -> None:
+def test_every_problem_of_a_request_lasts_but_for_the_time_limit_and_disputes() -> None:
     types = {INVALID.type, *(kind.type for kind in KINDS.values())}
-    assert {each for each in types if not is_lasting(each)} == {"/problems/out-of-time"}
+    assert {each for each in types if not is_lasting(each)} == {"/problems/out-of-time", "/problems/result-quarantined"}

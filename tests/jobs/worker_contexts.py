@@ -77,6 +77,10 @@ async def nothing_stored(*_: object) -> None:
     """Return None, because no answer is stored."""
 
 
+async def nothing_disputed() -> frozenset[str]:
+    return frozenset()
+
+
 def make_worker_context(
     repository: JobRepository, version: str = "1", name: str = "worker", **more: Any
 ) -> FakeWorkerContext:
@@ -87,6 +91,7 @@ def make_worker_context(
         "describe": serialize_problem,
         "find_answer": nothing_stored,
         "store_answer": lambda *_: None,
+        "disputed_runs": nothing_disputed,
         "metrics": make_metrics(),
         "logger": make_logger("info", log),
     }

@@ -10,11 +10,19 @@ from typing import Any
 
 import pytest
 
+from api_schemas.bounds import BoundsRequest
 from service.command.main import main
 from service.engine_version import ENGINE_VERSION
+from service.execution.quarantine import ResultQuarantine
+from service.importers.catalogue import validate_with_imports
+from service.rendering.tables.sweeps import to_json_lines
+from service.resources.digest import canonical_bytes
+from service.resources.disputed import run_digest
+from service.resources.sweeps.sweeping import SWEEPS
 from service.signing.envelope import sign_payload
 from service.signing.verification import read_file
 from tests.signing.statements import (
+    GAUSSIAN,
     assessment,
     bounds_envelope,
     keys,
@@ -100,6 +108,44 @@ def test_unreadable_files_are_named(tmp_path: Path, capsys: Captured) -> None:
     code, _, err = run(capsys, "verify", file, "--keys", write(tmp_path, "key.pem", pem(1)))
     assert code == 2
     assert "key.pem: the file of public keys is not JSON" in err
+
+
+def sweep_job(signed: dict[str, Any]) -> bytes:
+    """Return the signed statement about the results of a job with this sweep."""
+    request = validate_with_imports(SWEEPS.request_type, json.dumps(signed).encode())
+    body = SWEEPS.body(request, "sha256:" + "0" * 64, ENGINE_VERSION)
+    lines = to_json_lines(SWEEPS.response_type.model_validate_json(body)).encode()
+    return signer().sign_answer("job", canonical_bytes("sweeps", ENGINE_VERSION, request), lines)
+
+
+SWEPT: dict[str, Any] = {**GAUSSIAN, "vary": {"/mechanism/noise_multiplier": {"values": [2.0, 3.0]}}}
+
+
+@pytest.mark.parametrize("noise", [2.0, 3.0, 8.0])
+def test_a_disputed_number_is_reported(noise: float, tmp_path: Path, capsys: Captured) -> None:
+    """Every kind of statement with a number of the disputed run ends with 1, and other statements stay as they are."""
+    quarantine, threat = tmp_path / "quarantined_results", {"type": "worst_case"}
+    run_of = BoundsRequest.model_validate_json(
+        json.dumps({**GAUSSIAN, "mechanism": {"type": "gaussian", "noise_multiplier": noise}, "threat_model": threat})
+    )
+    digest = run_digest(ENGINE_VERSION, run_of.mechanism, run_of.threat_model)
+    ResultQuarantine(quarantine).add("sha256:" + "0" * 64, "two engines", digest)
+    statements = {
+        "answer.json": (bounds_envelope(), {2.0}),
+        "report.html": (signed_report(), {8.0}),
+        "job.json": (sweep_job(SWEPT), {2.0, 3.0}),
+    }
+    for name, (content, noises) in statements.items():
+        file = write(tmp_path, name, content)
+        public = write_keys(tmp_path, 1)
+        for command in (["verify", file, "--keys", public], ["replay", file]):
+            code, out, err = run(capsys, *command, "--quarantine", str(quarantine))
+            assert code == int(noise in noises), (name, err)
+            assert ("two independent engines dispute" in err) == (noise in noises)
+            assert bool(out) == (noise not in noises)
+            assert run(capsys, *command)[0] == 0
+    code, _, err = run(capsys, "replay", write(tmp_path, "a.json", bounds_envelope()), "--quarantine", "missing")
+    assert (code, "cannot read missing" in err) == (2, True)
 
 
 def test_replay_of_an_equal_answer(tmp_path: Path, capsys: Captured) -> None:

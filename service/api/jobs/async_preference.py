@@ -35,7 +35,8 @@ MEDIA_TYPE: Final = "application/problem+json"
 def parse_prefer_wait(given: Sequence[str]) -> int | None:
     """Return the `wait` of `Prefer: respond-async` in seconds, or None without `respond-async`.
 
-    The result is 0 without a valid `wait`, and at most LONGEST_WAIT_SECONDS (20).
+    The result is 0 without a valid `wait`, and at most LONGEST_WAIT_SECONDS (20). `given` has the values of the
+    `Prefer` headers.
     """
     wanted = [part.strip().lower() for header in given for part in re.split("[,;]", header)]
     if "respond-async" not in wanted:
@@ -80,8 +81,9 @@ async def respond_async(
 ) -> ComputedResult | Response:
     """Return a result that is cached, or that a job computes within `wait_seconds`, otherwise 202 with the job.
 
-    Return the problem document of a job that failed within this time. A job of several points is not waited for. Raise
-    RequestBodyError, JobsError, ExecutionError and PrivacyComputationError.
+    Return the problem document of a job that failed within this time. A job of several points is not waited for.
+    `sender` is the client that the job belongs to. Raise RequestBodyError, JobsError, ExecutionError and
+    PrivacyComputationError.
     """
     jobs, runner = services.jobs, services.runner
     plan, digest, quote = await runner.request_thread.call(

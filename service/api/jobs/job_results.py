@@ -11,6 +11,7 @@ from pydantic_core import from_json
 from service.api.dependencies import AppServices
 from service.api.jobs.streams import NO_STORE
 from service.api.signed_responses import statement_response
+from service.execution.errors import ResultQuarantined
 from service.jobs.job import StoredJob
 from service.jobs.job_plan import resource_at
 from service.jobs.results_codec import PROBLEM, stored_response
@@ -25,19 +26,24 @@ CSV: Final = "text/csv"
 OFFERED: Final = (JSON, NDJSON, CSV)
 NOT_SUCCEEDED: Final = "Only a job that succeeded has a signed statement. Ask for JSON."
 LIMITED: Final = (
-    "Some points of this job have no answer because of a limit of this service, and another run may answer them. "
-    "Ask for JSON, or send a job without these points."
+    "Some points of this job have no answer because of a limit of this service or a dispute. Another run may answer "
+    "them. Ask for JSON, or send a job without these points."
 )
 
 
 async def refuse_quarantined(services: AppServices, job: StoredJob) -> None:
     """Raise ResultQuarantined if two engines dispute the result of a job of a single request.
 
-    The search also finds the marker that another instance has left in Redis. Do nothing for a job of several points.
+    The dispute may be known to this instance, or marked in Redis by another instance. The stored result is also refused
+    if it has a number of a disputed run. Do nothing for a job of several points.
     """
-    computation = resource_at(job.resource)
-    if computation.chunking is None:
-        await services.runner.results.find((computation.name,), job.digest)
+    computation, results = resource_at(job.resource), services.runner.results
+    if computation.chunking is not None:
+        return
+    await results.find((computation.name,), job.digest)
+    kept = await services.jobs.single_result(job.id) if results.quarantine.runs else None
+    if kept is not None and await results.rests_on_disputed(stored_response(kept.lines)):
+        raise ResultQuarantined(job.digest)
 
 
 async def signed_results(request: Request, job_id: str, services: AppServices) -> Response:
@@ -64,6 +70,7 @@ async def _all_lines(services: AppServices, job: StoredJob, requester: str) -> b
     """Return the JSON lines of all points of a job, as the service streams them.
 
     Raise NoStatement if they are too long, or if a point has no answer for a reason that another run may not have.
+    `requester` is the group or the address of the caller.
     """
     size, lines = 0, list[bytes]()
     async for part in services.jobs.stream_results(job.id, requester, 0):
@@ -77,7 +84,7 @@ async def _all_lines(services: AppServices, job: StoredJob, requester: str) -> b
 
 
 def _problem_types(lines: list[bytes]) -> Iterator[str]:
-    """Yield the type of the problem of each failed point."""
+    """Yield the type of the problem of each failed point, from the JSON lines of results."""
     for line in lines:
         if PROBLEM in line:
             found: dict[str, Any] = from_json(line)

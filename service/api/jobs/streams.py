@@ -70,8 +70,9 @@ class JobStreamResponse(StreamingResponse):
     async def _end(self, connection: LimitedProtocol | None, send: Send) -> None:
         """End a stream of events or results before its job ends.
 
-        Events that the client has received so far end regularly. A client resumes events with `Last-Event-ID`, so their
-        body may end. The connection of other streams is cut, because truncated result lines must not look complete.
+        A stream of events ends regularly if the client has received all bytes so far, since a client resumes events
+        with `Last-Event-ID`. The connection of any other stream is cut, because truncated result lines must not look
+        complete.
         """
         if connection is not None and not (self.media_type == EVENTS and connection.is_read):
             connection.cut()

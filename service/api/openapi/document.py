@@ -101,7 +101,7 @@ SERVER_STATUSES = tuple(sorted({kind.status for kind in SERVER_PROBLEMS.values()
 
 
 def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """Return the entries of `responses=` for problems with these statuses."""
+    """Return the entries of `responses=` for problems with these statuses, by status."""
     content = {"application/problem+json": {"schema": {"$ref": SCHEMA_REFERENCE.format(model=Problem.__name__)}}}
     return {status: {"description": PROBLEM_TITLES[status], "content": content} for status in statuses}
 
@@ -121,14 +121,14 @@ def request_body(computation: Computation[Any, Any]) -> dict[str, Any]:
 
 
 def rendered_content(computation: Computation[Any, Any]) -> dict[int | str, dict[str, Any]]:
-    """Return the entry of `responses=` for the media types of a resource other than JSON."""
+    """Return entries of `responses=`, by status: the media types of a resource other than JSON, and the problem 406."""
     text = {"schema": {"type": "string"}}
     forms = {form.media_type: text if form.is_text else BINARY for form in renderings_of(computation.name).values()}
     return {200: {"content": forms | SIGNED}, **problems(406)}
 
 
 def any_result(offered: tuple[Computation[Any, Any], ...]) -> dict[int | str, dict[str, Any]]:
-    """Return the entry of `responses=` for a route whose response is a result of any of the resources `offered`.
+    """Return the entry 200 of `responses=` for a route that returns a result of any of the resources `offered`.
 
     The routes of the resources document the types. No response model is given, because the validator of a union of all
     types is expensive to build and never used.

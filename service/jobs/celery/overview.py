@@ -131,14 +131,14 @@ class RedisOverview(ABC):
         return sorted(chunks, key=lambda each: each.chunk.start)
 
     def keep_trace(self, name: str, traceparent: str) -> None:
-        """Store the traceparent (id of a trace) of the request that brings the job `name`.
+        """Store the traceparent (id of a trace) of the request that brings the job with the id `name`.
 
         Redis keeps it for TRACE_SECONDS (7 days).
         """
         self._run(_KEEP_TRACE, name, traceparent, TRACE_SECONDS)
 
     def trace_of(self, name: str) -> str | None:
-        """Return the traceparent (id of a trace) of the job `name`, or None.
+        """Return the traceparent (id of a trace) of the job with the id `name`, or None.
 
         The result is None for an unknown job, for a job without a trace, and TRACE_SECONDS (7 days) after the job was
         sent.

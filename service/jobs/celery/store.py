@@ -133,7 +133,7 @@ class RedisStore(RedisOverview):
         return cast("str", self._run(scripts.ADD, job.id, job.requester, hashed, text, *limits, *listed).decode())
 
     def get(self, name: str) -> StoredJob:
-        """Return the current state of the job `name`. Raise JobNotFound if there is no such job."""
+        """Return the current state of the job with the id `name`. Raise JobNotFound if there is no such job."""
         return self._parse_job(name, self._run(scripts.GET, name))
 
     def request(self, name: str) -> bytes:
@@ -159,7 +159,7 @@ class RedisStore(RedisOverview):
         return Page(jobs, found[limit - 1][2].decode() if len(found) > limit else None)
 
     def cancel(self, name: str) -> StoredJob:
-        """Cancel the job `name`, unless it has ended, and return it. Raise JobNotFound if there is no such job."""
+        """Cancel the job with the id `name`, unless it has ended, and return it. Raise JobNotFound."""
         cancelled = self._parse_job(name, self._run(scripts.END, name, "cancelled", "", ""))
         self._wait_until_written()
         return cancelled
@@ -300,7 +300,8 @@ class RedisStore(RedisOverview):
     def _readable_jobs(self, found: Iterable[Any], *, give_up: bool = True) -> Iterator[StoredJob]:
         """Yield the jobs in Redis whose records have a valid signature.
 
-        With `give_up`, jobs with forged or inconsistent records are ended as failed; otherwise they are only left out.
+        `found` has (id, fields) of each job, with names and values of the fields in turn. With `give_up`, jobs with
+        forged or inconsistent records are ended as failed; otherwise they are only left out.
         """
         for name, held in found:
             try:
@@ -310,7 +311,7 @@ class RedisStore(RedisOverview):
                     self._run(scripts.QUARANTINE, name)
 
     def _parse_job(self, name: str, pairs: Sequence[bytes]) -> StoredJob:
-        """Build a job from the fields of its Redis record.
+        """Build a job from `pairs`, the names and values of the fields of its Redis record in turn.
 
         Raise JobNotFound for a record without a valid signature, such as that of an unknown job. Raise JobsUnavailable
         for an inconsistent record, such as more failed points than computed ones.

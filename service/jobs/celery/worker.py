@@ -26,6 +26,7 @@ from service.execution.quarantine import MARKER
 from service.execution.redis_client import RedisCircuitBreaker
 from service.execution.result_cache import RedisResultCache
 from service.execution.result_owners import entry_name
+from service.execution.shared_quarantine import read_shared_runs
 from service.execution.worker_pool import WorkerPool
 from service.jobs.celery.celery_app import make_celery_app, wake_workers
 from service.jobs.celery.migration import migrate
@@ -36,6 +37,7 @@ from service.jobs.errors import JobsUnavailable
 from service.jobs.job_plan import JobConstraints
 from service.parsing import RequestValidator
 from service.resources.abstract import Computation
+from service.resources.disputed import NO_RUNS, Runs, rests_on
 from service.settings import Settings
 from service.telemetry.audit import AuditStream
 from service.telemetry.metrics import Metrics
@@ -88,6 +90,7 @@ def run_worker(
         metrics=metrics,
         logger=logger,
         worker=worker_name(),
+        disputed_runs=answers.disputed_runs,
         audit=audit,
         tracing=tracing,
     )
@@ -113,6 +116,7 @@ class SharedResultStore:
     def __init__(self, settings: Settings, metrics: Metrics, logger: FilteringBoundLogger) -> None:
         self.link = RedisCircuitBreaker(_redis_url(settings), settings.redis_expensive_timeout_seconds, metrics, logger)
         self._cost_floor = settings.redis_cost_floor
+        self._runs = NO_RUNS
         self._cache = RedisResultCache(
             self.link, ttl_seconds=settings.result_ttl_seconds, authenticator=_authenticator(settings), metrics=metrics
         )
@@ -121,12 +125,18 @@ class SharedResultStore:
         """Return the stored result of a resource with this request digest, or None.
 
         `computation` is the resource. The result is None if the entry is missing or forged, or if Redis is unavailable.
-        Raise ResultQuarantined for a result that a second computation disputes.
+        Raise ResultQuarantined for a disputed result, and for a result with a number of a disputed run.
         """
         body = await self._cache.get(computation.name, digest)
-        if body == MARKER:
+        runs = NO_RUNS if body is None else await self.disputed_runs()
+        if body == MARKER or (body is not None and runs and await asyncio.to_thread(rests_on, body, runs)):
             raise ResultQuarantined(digest)
         return body
+
+    async def disputed_runs(self) -> Runs:
+        """Return the digests of all disputed runs that this worker has read in the list that instances share."""
+        self._runs |= await read_shared_runs(self._cache) or NO_RUNS
+        return self._runs
 
     def store(self, computation: Computation[Any, Any], digest: str, body: bytes, cost: int, requester: str) -> None:
         """Enqueue the write of a result that is expensive enough to be shared, and of its owner.

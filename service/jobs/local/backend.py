@@ -13,7 +13,7 @@ from typing import Final
 from structlog.typing import FilteringBoundLogger
 
 from service.execution.worker_pool import WorkerPool
-from service.jobs.chunk_worker import FindAnswer, WorkerContext, worker_name
+from service.jobs.chunk_worker import FindAnswer, FindDisputedRuns, WorkerContext, worker_name
 from service.jobs.job_plan import JobConstraints, StoreAnswer
 from service.jobs.local.scheduler import LocalScheduler
 from service.jobs.local.store import SqliteStore
@@ -49,6 +49,7 @@ async def local_jobs(
     describe: Callable[[Exception], bytes],
     find_answer: FindAnswer,
     store_answer: StoreAnswer,
+    disputed_runs: FindDisputedRuns,
     metrics: Metrics,
     logger: FilteringBoundLogger,
     audit: AuditStream | None = None,
@@ -58,7 +59,9 @@ async def local_jobs(
 
     `make_pool` builds the worker processes, of which `worker_count` compute jobs. `limits` are those of jobs, and
     `validate` parses the JSON of a request. `folder` holds the file of jobs. Without it, jobs are kept in `temporary`,
-    a folder that several processes share, or in a new folder that is removed at the end of the block.
+    a folder that several processes share, or in a new folder that is removed at the end of the block. `describe`
+    converts an error to a JSON problem document. `find_answer` and `store_answer` access the stored results of complete
+    requests, and `disputed_runs` returns the digests of runs whose numbers are refused.
     """
     own = folder is None
     folder = folder or temporary or Path(tempfile.mkdtemp(prefix="privacy-bounds-"))
@@ -74,6 +77,7 @@ async def local_jobs(
         metrics=metrics,
         logger=logger,
         worker=worker_name(),
+        disputed_runs=disputed_runs,
         audit=audit,
         tracing=tracing,
     )

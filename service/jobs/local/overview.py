@@ -30,7 +30,7 @@ def announced_workers(database: sqlite3.Connection) -> Sequence[Worker]:
 
 
 def dispatched_chunks(database: sqlite3.Connection, name: str) -> Sequence[DispatchedChunk]:
-    """Return the chunks (ranges of points) of the job `name` that workers have and that have no results yet.
+    """Return the chunks (ranges of points) of the job with the id `name` that workers have, without results so far.
 
     They are in the order of their points, and requeued chunks have no worker. Raise JobNotFound for an unknown job.
     """
@@ -42,7 +42,7 @@ def dispatched_chunks(database: sqlite3.Connection, name: str) -> Sequence[Dispa
 
 
 def keep_trace(database: sqlite3.Connection, name: str, traceparent: str) -> None:
-    """Store the traceparent (id of a trace) of the job `name`.
+    """Store the traceparent (id of a trace) of the job with the id `name`.
 
     The table is no part of the schema: files without traces have none. Traces of removed jobs are deleted.
     """
@@ -52,7 +52,7 @@ def keep_trace(database: sqlite3.Connection, name: str, traceparent: str) -> Non
 
 
 def trace_of(database: sqlite3.Connection, name: str) -> str | None:
-    """Return the traceparent (id of a trace) of the job `name`, or None.
+    """Return the traceparent (id of a trace) of the job with the id `name`, or None.
 
     The result is None for an unknown job and for a job without a trace.
     """

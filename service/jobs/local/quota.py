@@ -64,7 +64,7 @@ def largest_active(database: sqlite3.Connection) -> Sequence[StoredJob]:
 
 
 def remove(database: sqlite3.Connection, name: str) -> None:
-    """Remove the job `name` with its request, results and claims from the database.
+    """Remove the job with the id `name` with its request, results and claims from the database.
 
     Do nothing if there is no such job.
     """

@@ -58,7 +58,7 @@ def job_from_row(row: Sequence[Any]) -> StoredJob:
 
 
 def read_job(database: sqlite3.Connection, name: str) -> StoredJob:
-    """Return the current state of the job `name`. Raise JobNotFound if there is no such job."""
+    """Return the current state of the job with the id `name`. Raise JobNotFound if there is no such job."""
     row = database.execute(f"SELECT {NAMES} FROM jobs WHERE id = ?", (name,)).fetchone()
     if row is None:
         raise JobNotFound

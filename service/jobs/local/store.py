@@ -104,7 +104,7 @@ class SqliteStore:
         return job
 
     def get(self, name: str) -> StoredJob:
-        """Return the current state of the job `name`. Raise JobNotFound if there is no such job."""
+        """Return the current state of the job with the id `name`. Raise JobNotFound if there is no such job."""
         with self._file.read_connection() as database:
             return read_job(database, name)
 
@@ -135,7 +135,7 @@ class SqliteStore:
         return Page(found, str(rows[limit - 1][0]) if len(rows) > limit else None)
 
     def cancel(self, name: str) -> StoredJob:
-        """Cancel the job `name`, unless it has ended, and return it. Raise JobNotFound if there is no such job."""
+        """Cancel the job with the id `name`, unless it has ended, and return it. Raise JobNotFound."""
         with self._file.write_transaction() as database:
             return self._end(database, read_job(database, name), "cancelled")
 
@@ -356,12 +356,12 @@ class SqliteStore:
             return overview.dispatched_chunks(database, name)
 
     def keep_trace(self, name: str, traceparent: str) -> None:
-        """Store the traceparent (id of a trace) of the request that brings the job `name`."""
+        """Store the traceparent (id of a trace) of the request that brings the job with the id `name`."""
         with self._file.write_transaction() as database:
             overview.keep_trace(database, name, traceparent)
 
     def trace_of(self, name: str) -> str | None:
-        """Return the traceparent (id of a trace) of the job `name`, or None.
+        """Return the traceparent (id of a trace) of the job with the id `name`, or None.
 
         The result is None for an unknown job and for a job without a trace.
         """
@@ -399,10 +399,10 @@ class SqliteStore:
     def _update_active(
         self, database: sqlite3.Connection, name: str, changes: str, values: Sequence[Any] = ()
     ) -> StoredJob:
-        """Set columns of the active job `name` by the SQL text `changes`, increase its revision, and return the job.
+        """Set columns of an active job by the SQL text `changes`, increase its revision, and return the job.
 
-        `values` fill the placeholders of the text. A job that has ended is returned unchanged. Raise JobNotFound for an
-        unknown job.
+        `name` is the id of the job, and `values` fill the placeholders of the text. A job that has ended is returned
+        unchanged. Raise JobNotFound for an unknown job.
         """
         database.execute(
             f"UPDATE jobs SET {changes}, updated = ?, revision = revision + 1 WHERE id = ? AND {ACTIVE}",
@@ -428,10 +428,11 @@ class SqliteStore:
 
 
 def _follow_clock(database: sqlite3.Connection, now: float) -> None:
-    """Move claims and announcements back by the time by which the clock was set back.
+    """Move claims and announcements of workers back by the step by which the clock was set back, if it was.
 
-    A claim is the right of a worker to compute a chunk until a time. Otherwise the chunk of a dead worker would wait
-    for that time in addition. Claims that were made after the step stay: they end less than half a step from now.
+    A claim is the right of a worker to compute a chunk until a stored time. Unmoved, the claim of a dead worker would
+    last longer by the step. Claims that were made after the step are not moved: they end less than half a step from
+    `now` (seconds since 1970).
     """
     [latest] = database.execute("SELECT coalesce(max(seen), 0) FROM workers").fetchone()
     step = latest - now

@@ -125,7 +125,7 @@ def audit_step(
     Parameters
     ----------
     mean_gradient : array, shape (d,) or (q, d)
-        Released mean, or a release for each query.
+        Released mean with its noise, or such a release for each query.
     query_gradients : array, shape (q, d)
         Gradients of the queries.
     law : GradientLaw
@@ -135,7 +135,7 @@ def audit_step(
     noise : ReleaseNoise
         Noise of the release.
     generator : numpy.random.Generator
-        Source of draws for isotropic noise.
+        Draws releases under H0, which give the p-values for isotropic noise. Other noise needs no draws.
 
     Returns
     -------
@@ -203,9 +203,9 @@ def _isotropic(
 
     The statistic is minus twice the log-likelihood ratio without constants, sum_j a_j x_j^2 - 2 x_j g_j/(n v1_j) with a
     = 1/v1 - 1/v0. x is the whitened release, g the whitened query, n the batch size, and v0 and v1 the variances of x
-    without and with the query in the batch (H0, H1). The rank of the statistic among draws of the release under H0
-    gives a valid p-value for any number of draws. All queries share the draws, so the p-values of different queries in
-    a step are not independent.
+    without and with the query in the batch (H0, H1). x and g have the shape (q, d), v0 and v1 (d,). `generator` draws
+    the release under H0. The rank of the statistic among these draws gives a valid p-value for any number of draws. All
+    queries share the draws, so the p-values of different queries in a step are not independent.
     """
     weights, slopes = 1 / v1 - 1 / v0, -2 * g / (n * v1)
     statistic = x**2 @ weights + np.einsum("qd,qd->q", x, slopes)
@@ -293,8 +293,9 @@ def effective_batch_size(
 
     Notes
     -----
-    t is std^2/lambda, where lambda is the largest variance. If C bounds the gradients, lambda <= C^2 as in Theorem 5.1,
-    and the smaller value is used. Less noise gives a stronger attack, so the curve of N is a bound for all directions.
+    t is std^2/lambda, where lambda is the largest variance. If C bounds the gradients, lambda <= C^2 (Leemann et al.
+    2023, Theorem 5.1), and the smaller value is used. Less noise gives a stronger attack, so the curve of N is a bound
+    for all directions.
     """
     bound = largest_variance if max_grad_norm is None else min(largest_variance, max_grad_norm**2)
     return batch_size + (noise.std * batch_size) ** 2 / (1.0 if noise.proportional else bound)
@@ -351,8 +352,8 @@ def simulated_step(
 
     Notes
     -----
-    The simulation is that of Figure 2a of the paper. Gradients are standard normal. Every query has its own batch, so
-    the trials are independent. The sum of the other gradients of a batch is drawn from its law.
+    The simulation is that of Figure 2a of Leemann et al. 2023. Gradients are standard normal. Every query has its own
+    batch, so the trials are independent. The sum of the other gradients of a batch is drawn from its law.
     """
     shape = members + non_members, dimension
     queries = generator.standard_normal(shape)

@@ -50,8 +50,8 @@ class Evaluation:
     holds : bool
         Whether the condition holds.
     height : float
-        About positive where the condition does not hold, about negative where it holds, and smooth if possible.
-        Infinite or not-a-number if unknown.
+        Approximate distance from the condition: positive where it does not hold, negative where it holds, and smooth in
+        `at` if possible. Errors may give it the wrong sign near 0. Infinite or not-a-number if unknown.
     """
 
     at: float
@@ -64,14 +64,15 @@ class Evaluation:
 class Crossing:
     """Search for the smallest coordinate from which a condition holds.
 
-    A coordinate is the signed logarithm of a number. If the condition holds at one coordinate, it holds at all larger
-    ones.
+    A coordinate is the natural logarithm of a number, times `Scale.side`. If the condition holds at one coordinate, it
+    holds at all larger coordinates.
 
     Attributes
     ----------
     evaluate : callable
-        Evaluates the condition at a number, or returns None if it cannot decide. The search then treats the condition
-        as not holding, and evaluates no number beyond.
+        Evaluates the condition at a number, or returns None if it cannot decide. Between numbers where the condition
+        fails and holds, such a number counts as one where it fails. Outside, the search evaluates no number farther
+        out.
     scale : Scale
         Numbers of the search.
     evaluations : list of Evaluation
@@ -166,8 +167,8 @@ class Crossing:
         """Estimate the distance of the crossing from `anchor`, in the coordinate (signed logarithm).
 
         The heights of evaluations decrease to 0 at the crossing. The distance follows from the secant through two
-        evaluations, or from a first slope. `way` is the direction of the search, and `unknown` the result without a
-        usable slope.
+        evaluations, or from a default slope after a single evaluation. `way` is the direction of the search (1 or -1),
+        and `unknown` is returned without a usable slope.
         """
         others = [each for each in self.evaluations if each is not anchor and math.isfinite(each.height)]
         if not math.isfinite(anchor.height):

@@ -258,8 +258,9 @@ def law_of_mechanism(kind: str, field: str, fields: Mapping[str, object], *, wor
 def steps_follow(kind: str, field: str, fields: Mapping[str, object]) -> bool:
     """Return whether another value of the field `field` changes the number of training steps of a mechanism `kind`.
 
-    Privacy is then not monotone in the field: a smaller sampling rate gives more steps for the same epochs, and the
-    number of steps is rounded up. Shuffled epochs are monotone (`MORE_BATCHES`).
+    `fields` are all fields of the mechanism. Privacy is then not monotone in the field: a smaller sampling rate gives
+    more steps for the same epochs, and the number of steps is rounded up. Shuffled epochs are monotone
+    (`MORE_BATCHES`).
     """
     return (
         kind == "dpsgd" and field in SIZES and fields.get("epochs") is not None and fields.get("sampling") != "shuffled"

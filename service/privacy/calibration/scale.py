@@ -24,7 +24,7 @@ class Scale:
     side : int
         1 if the coordinate increases with the number, -1 if it decreases.
     tolerance : float
-        Relative distance of neighbours. Neighbouring integers differ by 1.
+        Relative distance up to which two numbers are neighbours. Neighbouring integers differ by 1.
     """
 
     low: float
@@ -53,7 +53,7 @@ class Scale:
 
     @property
     def reach(self) -> float:
-        """Largest distance between neighbouring numbers in the coordinate (signed logarithm), except for integers."""
+        """Largest distance between neighbouring numbers in the coordinate, ln(1 + `tolerance`); not for integers."""
         return math.log1p(self.tolerance)
 
     def coordinate(self, number: float) -> float:
@@ -67,7 +67,7 @@ class Scale:
         Returns
         -------
         float
-            The coordinate. Numbers below TINY/2 have the coordinate of TINY/2.
+            The coordinate. Numbers below 5e-301 (TINY/2), including 0, have the coordinate of 5e-301.
         """
         return self.side * math.log(max(number, TINY / 2))
 

@@ -74,18 +74,25 @@ class Generating:
 
 
 class LossLaw(ABC):
-    """Law of the privacy loss L = ln dP1/dP0 of one step, under both hypotheses (P0: record absent, P1: present)."""
+    """Law of the privacy loss L = ln dP1/dP0 of one step, under both hypotheses (P0: record absent, P1: present).
+
+    Attributes
+    ----------
+    smallest, largest : float
+        Essential infimum and supremum of the finite losses, nats.
+    singular_mass : float
+        P1(L = inf) = P0(L = -inf). All other numbers describe the law given that L is finite.
+    gaussian_mu_squared : float or None
+        mu^2 for the normal law of a Gaussian step; None for other laws.
+    holds_its_mass : bool
+        Whether the quadrature nodes have the mass of the law. They do not if the losses are too far apart.
+    """
 
     smallest: float
-    """Essential infimum of the finite losses, nats."""
     largest: float
-    """Essential supremum of the finite losses, nats."""
     singular_mass: float
-    """P1(L = inf) = P0(L = -inf). All other numbers describe the law given that L is finite."""
     gaussian_mu_squared: float | None = None
-    """mu^2 for the normal law of a Gaussian step; None for other laws."""
     holds_its_mass: bool = True
-    """Whether the nodes have the mass of the law. They do not if the losses are too far apart for the nodes."""
 
     @abstractmethod
     def cumulants(self, hypothesis: Hypothesis) -> FloatArray:

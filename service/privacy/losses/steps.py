@@ -125,10 +125,10 @@ def laplace_loss(mu: float, sample_rate: float = 1.0) -> LossLaw:
 
 
 def bounded_range_loss(eta: float) -> LossLaw:
-    """Return the law of the privacy loss of the exponential mechanism at its worst shift.
+    """Return the law of a privacy loss with the worst-case curve of one exponential mechanism.
 
-    `eta` is the length of the interval of losses, nats. The density at the loss l is e^{-(l+eta)/2}/(2 (1 - e^-eta))
-    for |l| < eta.
+    `eta` is the length of the interval of losses, nats. The density under H0 at the loss l is e^{-(l+eta)/2}/(2 (1 -
+    e^-eta)) for |l| < eta.
     """
     if eta == 0:
         return two_point_loss(0.0, 0.0)

@@ -119,7 +119,8 @@ def _nodes_of(mechanism: AbstractMechanism) -> list[tuple[AbstractMechanism, boo
 class StepPart:
     """Numbers of a step that composition engines need; subclasses exist for each kind of step.
 
-    `decays` states whether the transform of the loss decays along every contour, because the loss has a density.
+    `decays` states whether e^{K(s)}, for the cumulant generating function K of the loss, decays along every inversion
+    contour, because the loss has a density.
     """
 
     __slots__ = ()
@@ -201,8 +202,8 @@ class SampledGaussianPart(StepPart):
         sigma, the noise over the contribution of one record.
     sample_rate : float
         p, the probability that the record is sampled.
-    exact : ExactShifts or None
-        Both numbers without rounding, if the doubles above are only the nearest to the exact numbers.
+    exact : (Fraction, Fraction) or None
+        sigma and p without rounding, if the doubles above are only the nearest to the exact numbers.
     """
 
     noise_multiplier: float
@@ -404,7 +405,7 @@ class Attained:
         The sentence that names this theorem and the theorem of the pair of the step, which bounds the composition from
         above.
     alone : AbstractStep or None
-        The attained step for a single step, if even the pair of a single step is not attained.
+        Step that a run of one single step attains instead of `step`; None if the step alone attains its own pair.
     includes_choices : bool
         Whether `alone` is at least as strong as every run of `choices` for a single step.
     either_way : bool
@@ -537,7 +538,7 @@ class AbstractStep(AbstractMechanism):
         """Return steps that bound a step from both sides; None if the step is known exactly.
 
         The result has steps that some data sets attain (no easier to attack), a step that is no harder to attack, and
-        the sentence that names both theorems.
+        the sentence that names both theorems. The sentence is None if both sides are roundings of one step.
         """
         return None
 

@@ -63,9 +63,8 @@ class DpSgd(AbstractMechanism):
 
     Notes
     -----
-    - `poisson` stands for `steps` repetitions of a Poisson-sampled Gaussian step, and is attained if the gradients of
-    all other examples are 0. The gradient of the record has the clipping norm as
-      its length, and is the same in every step.
+    - `poisson` stands for `steps` repetitions of a Poisson-sampled Gaussian step. It is attained if the gradients of
+      all other examples are 0, and the record has the same gradient in every step, of the length of the clipping norm.
     - `fixed_without_replacement` draws a share `sample_rate` of all records, and `fixed_with_replacement` draws every
       record of a batch among all records (`batches/fixed_batches.py`).
     - `shuffled` consists of whole epochs of dataset_size/batch_size batches, rounded up (`batches/shuffled_epochs.py`).

@@ -41,8 +41,8 @@ class Exponential(AbstractStep):
     interval of length epsilon. The curve of one step is exact: for every question one shift of this interval attains
     the answer. No single shift attains the answers to all questions. So composing this curve with itself is not the
     worst case of several steps (`composition/adaptive_exponential/engine.py`). A single exponential step beside other
-    steps is exact, because it may come last. Beside a choice by score that may come last, too, a run is a bracket.
-    The attacks on a selection have one fixed shift (`discrete/fixed_shift.py`).
+    steps is exact, because it may come last. Beside another selection mechanism that may come last, too, a run is a
+    bracket. The attacks on a selection have one fixed shift (`discrete/fixed_shift.py`).
     """
 
     type: ClassVar[str] = "exponential"

@@ -23,10 +23,13 @@ from service.privacy.trade_off.shifted.gaussian import gaussian_curve
 class Gdp(AbstractStep):
     """Any mechanism that is mu-GDP for the neighbouring relation of the threat model.
 
+    mu holds for one changed record. `records` is the number of records that differ.
+
     Notes
     -----
-    Such a mechanism is at most as easy to attack as N(0, 1) against N(mu, 1). Gaussian noise on a query that the record
-    moves by mu is one of these mechanisms. So the trade-off curve is attained in every step and in both directions.
+    For one record such a mechanism is at most as easy to attack as N(0, 1) against N(mu, 1), for k records as N(0, 1)
+    against N(k mu, 1). Gaussian noise on a query that each record moves by mu is one of these mechanisms. So the
+    trade-off curve is attained in every step and in both directions.
     """
 
     type: ClassVar[str] = "gdp"

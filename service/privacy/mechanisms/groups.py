@@ -52,7 +52,7 @@ class BracketedStep(ResolvedStep):
     Attributes
     ----------
     below : Steps
-        Steps that reveal no more; one choice attains them in every step.
+        Steps that reveal no more; one choice of data sets attains them in every step.
     above : AbstractStep
         A dominating step.
     bracket : str or None

@@ -21,7 +21,7 @@ class Repeated(AbstractMechanism):
     Notes
     -----
     Dominating pairs compose adaptively (Zhu, Dong, Wang 2022, Theorem 10), which gives an upper bound. The bound is
-    attained if one choice attains the pair of the step in every step, without any adaptivity. The method
+    attained if one choice of data sets attains the pair of the step in every step, without any adaptivity. The method
     `AbstractStep.attained` of the step states this.
     """
 

@@ -55,6 +55,8 @@ MOST_RECORDS: Final = 1024
 class StatedDivergences(AbstractStep):
     """Any mechanism whose Renyi divergences between neighbours have stated bounds.
 
+    The bounds hold for one changed record. `records` is the number k of records that differ.
+
     Notes
     -----
     The curves of one step are exact: for every rate, epsilon and delta one mechanism of the class attains the answer
@@ -94,7 +96,7 @@ class StatedDivergences(AbstractStep):
 
     @abstractmethod
     def widened(self, bound: float) -> StatedDivergences:
-        """Return a class that contains this class, with bounds (rho, or all orders, nats) of at least `bound`."""
+        """Return a class that contains this class, whose rho or bounds of all orders (nats) are at least `bound`."""
 
     @abstractmethod
     @override

@@ -22,12 +22,12 @@ def moving_integrals(pieces: FloatArray) -> FloatArray:
     Parameters
     ----------
     pieces : array, shape (pieces, n + 1)
-        Coefficients; row m is the polynomial on [m, m + 1]. Left of the first piece the function is 0.
+        Bernstein coefficients; row m is the polynomial on [m, m + 1]. Left of the first piece the function is 0.
 
     Returns
     -------
     array, shape (pieces, n + 2)
-        Coefficients of the integral, with a relative error below (n + 4) u, u = 2^-53.
+        Bernstein coefficients of the integral, with a relative error below (n + 4) u (u = 2^-53) for coefficients >= 0.
 
     Notes
     -----

@@ -64,7 +64,9 @@ def log_0f1(a: float, z: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray
 
 
 def _expansion(a: float, z: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return (ln 0F1(; a; z), error bound, derivative) by Debye's expansion, for nu = a - 1 >= `LEAST_ORDER`.
+    """Return ln 0F1(; a; z), a bound of its absolute error, and about its derivative in z, by Debye's expansion.
+
+    The expansion holds for nu = a - 1 >= `LEAST_ORDER`.
 
     With w = sqrt(1 + 4 z/nu^2) and v = w - 1 the expansion is nu (v - ln(1 + v/2)) - ln(w)/2 + ln(sum U_k(1/w)/nu^k /
     sum U_k(1)/nu^k) (DLMF 10.41.3). The denominator is the normalisation at z = 0. The remainder of the first sum is at
@@ -85,7 +87,7 @@ def _expansion(a: float, z: FloatArray) -> tuple[FloatArray, FloatArray, FloatAr
 
 
 def debye_correction(nu: float, product: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Compute the logarithm that the first term of the uniform expansion of I_nu omits, and a bound of its error.
+    """Compute the logarithm that the first term of the uniform expansion of I_nu omits, and its absolute error.
 
     Parameters
     ----------
@@ -113,7 +115,7 @@ def debye_correction(nu: float, product: FloatArray) -> tuple[FloatArray, FloatA
 
 
 def _correction(nu: float, p: FloatArray, below_one: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return ln(sum U_k(p)/nu^k / sum U_k(1)/nu^k) and an error bound, with the Debye polynomials U_k.
+    """Return ln(sum U_k(p)/nu^k / sum U_k(1)/nu^k) for Debye polynomials U_k, and a bound of its absolute error.
 
     `nu` is the order of the Bessel function, p is in (0, 1], and `below_one` is 1 - p.
     """

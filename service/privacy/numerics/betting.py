@@ -81,9 +81,10 @@ def _bets(values: FloatArray, widths: FloatArray, log_factor: float) -> tuple[Fl
 
 
 def _log_capital(values: FloatArray, bets: FloatArray, means: FloatArray) -> FloatArray:
-    """Return the logarithm of the betting capital after all rounds, for each column.
+    """Return the logarithm of the betting capital after all rounds, shape (columns,).
 
-    The capital is prod (1 + bet (value - mean)) over the rounds. It decreases with the assumed mean in `means`.
+    `values` and `bets` have shape (rounds, columns), and `means` shape (columns,). The capital is the product of
+    1 + bet (value - mean) over the rounds. It decreases with the assumed mean in `means`.
     """
     largest = LARGEST_SHARE / np.maximum(means, np.finfo(np.float64).tiny)
     factors = 1 + np.minimum(bets, largest) * (values - means)

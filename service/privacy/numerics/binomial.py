@@ -83,7 +83,7 @@ class BinomialIntervals:
         return np.where(counts < self.samples, betaincinv(hits + 1, self.samples - hits, 1 - self.failure), 1.0)
 
     def rank_reaching(self, probabilities: FloatArray) -> IntArray:
-        """Return the smallest k for which at least the given mass lies at or above the k-th largest sample.
+        """Return the smallest k with at least the given mass at or above the k-th largest sample, at the confidence.
 
         Parameters
         ----------
@@ -93,12 +93,12 @@ class BinomialIntervals:
         Returns
         -------
         array
-            Ranks, in the shape of `probabilities`; n + 1 if no k does.
+            Ranks, in the shape of `probabilities`; n + 1 if no k does. Each holds with probability 1 - `failure`.
         """
         return self._smallest_rank(probabilities, lambda fall_short: fall_short <= self.failure)
 
     def rank_within(self, probabilities: FloatArray) -> IntArray:
-        """Return the largest k with at most the given mass above the k-th largest sample, at the stated confidence.
+        """Return the largest k with at most the given mass above the k-th largest sample, at the confidence.
 
         Parameters
         ----------
@@ -108,7 +108,7 @@ class BinomialIntervals:
         Returns
         -------
         array
-            Ranks, in the shape of `probabilities`; 0 if none has.
+            Ranks, in the shape of `probabilities`; 0 if no k has. Each holds with probability 1 - `failure`.
         """
         return self._smallest_rank(probabilities, lambda fall_short: fall_short < 1 - self.failure) - 1
 

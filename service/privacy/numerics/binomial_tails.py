@@ -290,14 +290,14 @@ def weighted_sums(ratios: FloatArray, weights: FloatArray, row: int) -> FloatArr
 
     Parameters
     ----------
-    ratios, weights : array
+    ratios, weights : array, shape (n,)
         Non-negative r and w.
     row : int
-        Length of a row. The products of ratios of a row must neither underflow nor overflow.
+        Number of successive ratios whose products neither underflow nor overflow; the sums use rows of this length.
 
     Returns
     -------
-    array
+    array, shape (n,)
         Sums with a relative error of at most 2 row u (u = 2^-53), plus 5 u times the weighted mean of i in the sum.
     """
     rows = -(-len(ratios) // row)

@@ -63,7 +63,7 @@ class DistributionBand:
         Each of two inequalities fails with probability at most failure/2:
 
         - The mass above the k-th largest of n samples is Beta(k, n - k + 1) for a law without atoms. With atoms the
-          mass lies on the safe side. Both quantiles at every rank give bounds that are narrow in the tails.
+          bounds are conservative. Both quantiles at every rank give bounds that are narrow in the tails.
         - |empirical - true| <= sqrt(ln(2/failure)/(2 n)) everywhere (Massart 1990). This bound is narrow in the middle.
 
         Compared with a single interval of the same failure probability, the band is wider by a factor of at most about
@@ -111,7 +111,7 @@ class DistributionBand:
         return np.where(first <= last, self.upper[np.minimum(first, last)], 1.0)
 
     def rank_reaching(self, probabilities: FloatArray) -> IntArray:
-        """Return ranks with at least the given mass at or above them.
+        """Return the smallest tabulated ranks with at least the given mass at or above them, within the band.
 
         Parameters
         ----------
@@ -121,14 +121,14 @@ class DistributionBand:
         Returns
         -------
         array
-            Ranks k with at least the given mass at or above the k-th largest sample; samples + 1 if none.
+            Smallest rank k with at least the given mass at or above the k-th largest sample; samples + 1 if none.
         """
         first = np.searchsorted(self.lower, probabilities, side="left")
         last = len(self.ranks) - 1
         return np.where(first <= last, self.ranks[np.minimum(first, last)], self.samples + 1)
 
     def rank_within(self, probabilities: FloatArray) -> IntArray:
-        """Return ranks with at most the given mass strictly above them.
+        """Return the largest tabulated ranks with at most the given mass strictly above them, within the band.
 
         Parameters
         ----------
@@ -138,7 +138,7 @@ class DistributionBand:
         Returns
         -------
         array
-            Ranks k with at most the given mass strictly above the k-th largest sample; 0 if none.
+            Largest rank k with at most the given mass strictly above the k-th largest sample; 0 if none.
         """
         last = np.searchsorted(self.upper, probabilities, side="right") - 1
         return np.where(last >= 0, self.ranks[np.maximum(last, 0)], 0)

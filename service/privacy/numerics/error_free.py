@@ -16,21 +16,21 @@ SPLITTER: Final = 2.0**27 + 1
 
 
 def difference(one: FloatArray, other: FloatArray) -> Parts:
-    """Return `one` - `other` rounded to doubles, and the exact rounding error; finite arrays of one shape."""
+    """Return `one` - `other` rounded to doubles, and a rest that makes their sum exact; finite arrays of one shape."""
     rounded = one - other
     shifted = rounded - one
     return rounded, (one - (rounded - shifted)) + (-other - shifted)
 
 
 def product(one: FloatArray, other: FloatArray) -> Parts:
-    """Return `one` times `other` rounded to doubles, and the exact rounding error; arrays of one shape (Dekker)."""
+    """Return `one` times `other` rounded to doubles, and a rest that makes their sum exact; arrays of one shape."""
     rounded = one * other
     (high, low), (other_high, other_low) = _halves(one), _halves(other)
     return rounded, ((high * other_high - rounded) + high * other_low + low * other_high) + low * other_low
 
 
 def square(value: FloatArray) -> Parts:
-    """Return the square of `value` rounded to doubles, and the exact rounding error; arrays of one shape."""
+    """Return the square of `value` rounded to doubles, and a rest that makes their sum exact; arrays of one shape."""
     return product(value, value)
 
 

@@ -106,8 +106,8 @@ class FallingSearch:
     def add(self, which: IndexArray, points: FloatArray, values: FallingValues) -> None:
         """Narrow the intervals of the functions with indices `which` by `values` at `points` of shape (K, n).
 
-        Each function is the one of a root, and its interval contains the root. Each of the n functions has K points,
-        which increase along the first axis.
+        n is the number of these functions. Each has one root, inside its interval, and K points, which increase along
+        the first axis.
         """
         is_left, is_right = values.lower > 0, values.upper <= 0
         last, any_left = _last(is_left)
@@ -141,8 +141,8 @@ class FallingSearch:
     def _gaps(self, which: IndexArray) -> FloatArray:
         """Return the widths of two intervals around each root of the functions with indices `which`, shape (2, n).
 
-        The first interval is proved. The second lies between the last positive and the first other estimate of the
-        function.
+        The first interval is proved. The second lies between the last point with a positive estimate of the function
+        and the first point with an estimate that is not positive.
         """
         least, most = np.maximum(self.left[which], self._start[which]), np.minimum(self.right[which], self._end[which])
         return np.stack((most - least, self._high[which] - self._low[which]))
@@ -171,10 +171,11 @@ def _update(
     known: NDArray[np.bool_],
     side: int,
 ) -> NDArray[np.bool_]:
-    """Move `places` to points[index] where these are nearer to the root, and return a mask of the moved.
+    """Move `places` in place to points[index] where these are nearer to the root, and return a mask of the moved.
 
-    The index array `which` chooses the places. The numbers in `kept` are replaced as well, by those of `rows`. A place
-    moves only where `known` is true, with `side` 1 to the right and with side -1 to the left.
+    `which`, shape (n,), has the indices of the places. `points` has the shape (K, n), and `index`, `known` and the
+    result have the shape (n,). The numbers in `kept`, shape (R, all places), are replaced as well, by those of `rows`,
+    shape (R, K, n). A place moves only where `known` is true, with `side` 1 to the right and with side -1 to the left.
     """
     columns = np.arange(len(which))
     found = points[index, columns]

@@ -47,7 +47,7 @@ def sum_error(terms: int) -> float:
 
 
 def rounded(value: Fraction, side: int) -> float:
-    """Return the double nearest to a number, or its neighbour on the safe side.
+    """Return the double nearest to a number, or the nearest double on one side of the number.
 
     Parameters
     ----------

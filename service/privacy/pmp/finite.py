@@ -76,9 +76,10 @@ class Rows:
 @final
 @dataclass(frozen=True, slots=True)
 class LargestRatio:
-    """Largest |ln ratio| of two probabilities in nats, with the point and the output that attain it.
+    """Largest |ln(P(a | x in D)/P(a | x not in D))| over points x and outputs a.
 
-    The value may be infinite.
+    `epsilon` encloses it in nats and may be infinite. `point_index` and `output_index` are those of x and a that attain
+    it, and `direction` says which of both probabilities is larger.
     """
 
     epsilon: Enclosure

@@ -96,7 +96,8 @@ class Budget:
     epsilon : float
         Value of the quantity, nats.
     of : str
-        Whether the quantity is the epsilon of the mechanism, or its epsilon on the population alone.
+        Whether the quantity is the epsilon of the mechanism over all data ("mechanism"), or only between adjacent
+        subsets of the parent set ("population").
     reading : str
         How the epsilon on the population is computed: from the "sensitivity" on the population, or "exact".
     """
@@ -120,9 +121,9 @@ class Trial:
     epsilon_pmp : float
         Upper bound of the PMP parameter, nats.
     by_sensitivity : float
-        epsilon on the population, from the sensitivity on the population.
+        epsilon between adjacent subsets of the parent set, from the sensitivity on the parent set.
     exact : float or None
-        Exact epsilon on the population; None if it was not computed.
+        Exact epsilon between adjacent subsets of the parent set; None if it was not computed.
     """
 
     epsilon: float
@@ -137,8 +138,9 @@ def exponential_trial(
     """Simulate points for the exponential mechanism, and return their privacy numbers.
 
     `law` draws the points, `objects` is the number of outputs, and `sensitivity` says how the sensitivity is computed.
-    `budget` is the quantity that is equal in all trials. The result is deterministic for a seed and a trial number.
-    Returns None if no epsilon up to 1e6 meets the budget.
+    `budget` is the quantity that is equal in all trials. With `with_exact` the exact epsilon on the population is also
+    computed. The result is deterministic for a seed and a trial number. Returns None if no epsilon up to 1e6 meets the
+    budget.
     """
     generator = np.random.default_rng([seed, trial])
     vectors = generator.standard_normal((objects, law.dimension))
@@ -166,10 +168,11 @@ def exponential_trial(
 def gaussian_trial(law: DataLaw, budget: Budget, delta: float, seed: int, trial: int) -> Trial | None:
     """Simulate points for the Gaussian mechanism, and return their privacy numbers.
 
-    `law` draws the points. The noise is calibrated by the sensitivity 2 C/n for the clipping norm C and n points. The
-    parameter of practical membership privacy (PMP) is that of Proposition 12 in Lowy et al. 2023. Both epsilons on the
-    population are equal to the profile at the largest distance of two points. Returns None if all points coincide and
-    the budget is that of the population.
+    `law` draws the points, and `delta` is that of all epsilons. The noise is calibrated by the sensitivity 2 C/n for
+    the clipping norm C and n points. The parameter of practical membership privacy (PMP) is that of Proposition 12 in
+    Lowy et al. 2023. The result is deterministic for a seed and a trial number. Both epsilons on the population are
+    that of the profile at the largest distance of two points. Returns None if all points coincide and the budget is
+    that of the population.
     """
     generator = np.random.default_rng([seed, trial])
     points = law.draw(np.zeros(law.dimension), generator)

@@ -23,14 +23,15 @@ SMALLEST_NORMAL: Final = 1e-290
 
 
 def capped(own: Enclosure, worst: Enclosure, safe_end: SafeEnd) -> Enclosure:
-    """Return `own` with a safe bound that states no less privacy than the safe bound of `worst`.
+    """Return `own` with the bound `safe_end` replaced by that of `worst` where the latter states more privacy.
 
     Parameters
     ----------
     own, worst : Enclosure
         Answers to one question for the weaker attacker, and for the worst case.
     safe_end : {"upper", "lower"}
-        "upper" where the answer rises with the power of an attack, "lower" where it falls.
+        The bound that never overstates privacy: "upper" where the answer rises with the power of an attack, "lower"
+        where it falls.
 
     Returns
     -------

@@ -41,7 +41,7 @@ class Comparison:
     crossings : tuple of (float, float)
         Pairs of neighbouring rates between which the order of the curves changes.
     undecided : int
-        Count of rates where neither curve is proved to be at least as hard.
+        Count of rates at which neither curve is proved to be at least as hard to attack as the other.
     evidence : Evidence
         The weaker evidence of the two curves. With `ASYMPTOTIC` the comparison is one of approximations.
     """

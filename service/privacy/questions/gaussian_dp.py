@@ -81,8 +81,8 @@ def mu(
     Returns
     -------
     GdpReading
-        mu over the range and over the whole curve. The upper bounds are safe. If no point of the curve is in the range,
-        mu is 0 with a note.
+        mu over the range and over the whole curve. The upper bounds never overstate privacy. If no point of the curve
+        is in the range, mu is 0 with a note.
 
     Raises
     ------

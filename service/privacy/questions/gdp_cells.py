@@ -119,9 +119,9 @@ class CellSearch:
 
 
 def _split(left: FloatArray, right: FloatArray) -> FloatArray:
-    """Split each interval from `left` to `right` into PIECES false positive rates, equally spaced in normal quantiles.
+    """Split each interval from `left` to `right` of false positive rates into PIECES, equally long in normal quantiles.
 
-    The result has a row of PIECES + 1 rates for each interval.
+    The result has the shape (intervals, PIECES + 1): the endpoints of the pieces of each interval.
     """
     share = np.linspace(0.0, 1.0, PIECES + 1)
     low, high = special.ndtri(left)[:, np.newaxis], special.ndtri(right)[:, np.newaxis]
@@ -131,7 +131,7 @@ def _split(left: FloatArray, right: FloatArray) -> FloatArray:
 
 
 def _cell_bounds(read: _Read) -> FloatArray:
-    """Return an upper bound of mu over each cell, the interval between neighbouring points of a row.
+    """Return upper bounds of mu over each cell, the interval between neighbouring points of a row; shape (rows, cells).
 
     Along a row the rates and q = Phi^-1(power) rise, while u = -Phi^-1(alpha) and the slope fall.
 

@@ -152,8 +152,8 @@ class _Search:
     def _first_slopes(self, side: TangentSet) -> FloatArray:
         """Return log slopes (nats) of the first tangents on one side: those of the Gaussian curve over the range.
 
-        The Gaussian curve has the mu at the ends of the range. The slopes are denser near the end of the range, where
-        mu is mostly largest.
+        The Gaussian curve has mu = `least`. The slopes are denser near the end of the range, where mu of the curve is
+        mostly largest.
         """
         away = np.linspace(1.0, 0.0, FIRST_SLOPES if self.rough else FEW_SLOPES)[1:]
         u = -float(special.ndtri(side.first)) * (1 - away * (away if self.rough else 1.0))

@@ -49,11 +49,11 @@ class JointBounds:
     Attributes
     ----------
     profile : dict of float to Logs
-        By eps (nats, >= 0): natural logarithms of both bounds of delta(eps).
+        By eps (nats, >= 0): natural logarithms of the (lower, upper) bounds of delta(eps).
     power : dict of float to Logs
-        By alpha in (0, 1): natural logarithms of both bounds of the power.
+        By alpha in (0, 1): natural logarithms of the (lower, upper) bounds of the power.
     epsilon : dict of float to (float, float)
-        By delta in (0, 1): both bounds of epsilon (nats).
+        By delta in (0, 1): (lower, upper) bounds of epsilon (nats).
     """
 
     profile: dict[float, Logs] = field(default_factory=dict[float, Logs])
@@ -255,7 +255,7 @@ def _down(log: FloatArray | float) -> FloatArray:
 def _log_difference(first: FloatArray, second: FloatArray | float) -> FloatArray:
     """Return lower bounds of ln(e^a - e^b) for the logarithms a = `first` and b = `second`; -inf if unknown.
 
-    Both logarithms have errors of at most `SLACK`.
+    Both logarithms have absolute errors of at most `SLACK` times the larger of 1 and their size.
     """
     first, second = _down(first), _up(second)
     apart = np.where(first > second, second - first, -1.0)

@@ -52,7 +52,7 @@ def advantage(curve: AbstractTradeOff) -> Reading:
     Returns
     -------
     Reading
-        The advantage delta(0) in [0, 1]. The upper bound is safe.
+        The advantage delta(0) in [0, 1]. The upper bound never overstates privacy.
     """
     return Reading(curve.profile_at(0.0), "upper", ADVANTAGE)
 
@@ -72,7 +72,7 @@ def attack_accuracy(curve: AbstractTradeOff, prior: float, false_positive_rate: 
     Returns
     -------
     Reading
-        The accuracy in [0, 1]. The upper bound is safe.
+        The accuracy in [0, 1]. The upper bound never overstates privacy.
 
     Notes
     -----
@@ -113,7 +113,7 @@ def positive_predictive_value(
     Returns
     -------
     Reading
-        The probability. The upper bound is safe for "at_most", the lower bound for "at_least".
+        The probability. The upper bound ("at_most") or the lower bound ("at_least") never overstates privacy.
 
     Notes
     -----
@@ -160,7 +160,7 @@ def negative_predictive_value(
     Returns
     -------
     Reading
-        The probability. The upper bound is safe for "at_most", the lower bound for "at_least".
+        The probability. The upper bound ("at_most") or the lower bound ("at_least") never overstates privacy.
 
     Notes
     -----
@@ -201,7 +201,7 @@ def advantage_over_prior(curve: AbstractTradeOff, prior: float) -> Reading:
     Returns
     -------
     Reading
-        The advantage in [0, 2]. The upper bound is safe.
+        The advantage in [0, 2]. The upper bound never overstates privacy.
 
     Notes
     -----
@@ -241,10 +241,10 @@ def _rest_above(prior: float) -> float:
 
 
 def unbounded(log_ratio: Enclosure, value: str, question: str) -> tuple[str, ...]:
-    """Return a note if the likelihood ratio is infinite; the answer is then equal for all such mechanisms.
+    """Return the note that all mechanisms with an infinite likelihood ratio have the same answer, or an empty tuple.
 
-    The note says so. `log_ratio` encloses its logarithm. `value` is the answer in words, and `question` its name. The
-    result is empty for a finite ratio.
+    `log_ratio` encloses ln of the likelihood ratio; the result is empty if the ratio is finite. `value` is the answer
+    in words, and `question` its name.
     """
     surely = log_ratio.lower == math.inf or log_ratio.upper == -math.inf
     return (UNBOUNDED.format(value=value, question=question),) if surely else ()

@@ -81,7 +81,7 @@ def largest_sampling_rate(positive_predictive_value: float, epsilon: float) -> R
     Returns
     -------
     Reading
-        The rate a/(a + (1 - a) e^eps). The lower bound is safe.
+        The rate a/(a + (1 - a) e^eps). The lower bound never overstates privacy.
     """
     target = positive_predictive_value
     _check_probabilities(positive_predictive_value=target)
@@ -118,7 +118,8 @@ def prior_of_largest_advantage(epsilon: float) -> tuple[Reading, Reading]:
 def largest_epsilon_for_deletions(prior: float, confidence: float, deletions: int) -> Reading | None:
     """Return the largest eps with a deletion capacity of at least m at confidence B.
 
-    u = 2^-53 is the unit of rounding.
+    The capacity is the number of records that, whatever an eps-DP release shows, were all not used with probability at
+    least B. u = 2^-53 is the unit of rounding.
 
     Parameters
     ----------
@@ -162,7 +163,8 @@ def largest_epsilon_for_deletions(prior: float, confidence: float, deletions: in
 def largest_prior_for_deletions(epsilon: float, confidence: float, deletions: int) -> Reading:
     """Return the largest prior with a deletion capacity of at least m at confidence B.
 
-    u = 2^-53 is the unit of rounding.
+    The capacity is the number of records that, whatever an eps-DP release shows, were all not used with probability at
+    least B. u = 2^-53 is the unit of rounding.
 
     Parameters
     ----------
@@ -176,7 +178,7 @@ def largest_prior_for_deletions(epsilon: float, confidence: float, deletions: in
     Returns
     -------
     Reading
-        (1 - r)/((1 - r) + r e^eps) with r = B^{1/m}. The lower bound is safe.
+        (1 - r)/((1 - r) + r e^eps) with r = B^{1/m}. The lower bound never overstates privacy.
 
     Notes
     -----

@@ -30,7 +30,8 @@ def epsilon(curve: AbstractTradeOff, delta: float) -> Reading:
     Returns
     -------
     Reading
-        The eps. It is infinite, with a note, if no finite eps satisfies the condition. The upper bound is safe.
+        The eps. It is infinite, with a note, if no finite eps satisfies the condition. The upper bound never overstates
+        privacy.
 
     Raises
     ------
@@ -55,6 +56,6 @@ def delta(curve: AbstractTradeOff, epsilon: float) -> Reading:
     Returns
     -------
     Reading
-        delta(eps) = sup_alpha power(alpha) - e^eps alpha, in [0, 1]. The upper bound is safe.
+        delta(eps) = sup_alpha power(alpha) - e^eps alpha, in [0, 1]. The upper bound never overstates privacy.
     """
     return Reading(curve.profile_at(epsilon), "upper", SOURCE)

@@ -21,7 +21,7 @@ def gamma(curve: AbstractTradeOff, baseline_success: float) -> Reading:
     Returns
     -------
     Reading
-        The enclosure of the power of the curve at kappa. The upper bound is safe.
+        The enclosure of the power of the curve at kappa. The upper bound never overstates privacy.
 
     Raises
     ------

@@ -54,8 +54,8 @@ def unlearning_guarantee(curve: AbstractTradeOff, prior: float, confidence: floa
     -------
     UnlearningGuarantee
         The reading is the smallest negative predictive value, 1/(1 + e^L p/(1 - p)), at the largest log-likelihood
-        ratio L of the curve. The lower bound is safe. `holds` is "unknown" if B lies inside the enclosure or the
-        evidence is asymptotic.
+        ratio L of the curve. The lower bound never overstates privacy. `holds` is "unknown" if B lies inside the
+        enclosure or the evidence is asymptotic.
 
     Raises
     ------
@@ -94,7 +94,7 @@ def deletion_capacity(curve: AbstractTradeOff, prior: float, confidence: float) 
     -------
     Reading
         An integer: infinite where L = 1 or B = 0, and 0 where L = 0. If rounding leaves the floor open, the enclosure
-        has both integers as bounds. The lower bound is safe.
+        has both integers as bounds. The lower bound never overstates privacy.
 
     Raises
     ------

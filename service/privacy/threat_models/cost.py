@@ -32,9 +32,9 @@ CROSSING: Final = 5.0
 
 
 def glrt(steps: GlrtSteps, method: str) -> CostModel:
-    """Return the cost of the curves of the generalised likelihood ratio test by the composition `method`.
+    """Return the cost of the curves of the generalised likelihood ratio test of `steps` by the composition `method`.
 
-    The test is one of `steps`, and costs are in microseconds of CPU time.
+    Costs are in microseconds of CPU time.
     """
     if method == "discretised":
         return GLRT_COMPOSED.scaled(1 + SHARE_OF_A_PART * (len(steps) - 1))

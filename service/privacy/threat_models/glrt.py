@@ -166,9 +166,11 @@ class Glrt(RelaxedThreatModel):
 
 
 def _composed(steps: GlrtSteps, method: str, options: EngineOptions) -> Plan:
-    """Return the plan (engine, curves and cost) of lattices, for GLRT steps whose directions are independent.
+    """Return the plan (engine, curves and cost) of the lattice engine for steps of generalised likelihood ratio tests.
 
-    Raises UnsupportedCombination for any `method` but auto and discretised.
+    A direction is that in which the record moves the released vector. Every step has a new, unrelated direction, so
+    that the test statistics of the steps are independent. Raises UnsupportedCombination for any `method` but auto and
+    discretised.
     """
     if method not in ("auto", "discretised"):
         raise no_engine(f"{method} for several steps with fresh_each_step", ("auto", "discretised"))

@@ -106,7 +106,7 @@ def exact_curves(dimension: int, noncentrality: Enclosure) -> TradeOffPair:
 
 
 def _gain(degrees: float, noncentrality: Enclosure, t: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return bounds of ln(P1(T > t) - P0(T > t)) for a chi-square statistic T at each t, shape (n,).
+    """Return (lower, upper) bounds of ln(P1(T > t) - P0(T > t)) for a chi-square statistic T at each t, shape (n,).
 
     T has `degrees` degrees of freedom. P0 and P1 are its laws without and with the record. Under P1 the law has the
     given noncentrality, and the value rises with it.

@@ -131,7 +131,7 @@ class Membership(RelaxedThreatModel):
             reason = f"the methods for this adversary are {', '.join(known)}."
             raise UnsupportedCombination("method", f"method {method}", reason, ("auto", *known))
         own = self._relaxed(run, options, method)
-        if self._beats_worst_case(run):
+        if self._is_never_above_worst_case(run):
             return replace(own, build=partial(_with_nothing_hidden, own))
         worst = worst or WORST_CASE.plan(mechanism, "auto", options)
         return Plan(own.engine, cost.larger_of(own.cost, worst.cost), partial(_larger, own, worst))
@@ -148,8 +148,8 @@ class Membership(RelaxedThreatModel):
             largest = max(part.susceptibility for part in self.population)
         return engine_of(run, largest, self.step_curve, self.composition)
 
-    def _beats_worst_case(self, run: MembershipRun) -> bool:
-        """Return whether this adversary is known to have at least the type II error of the worst case at every rate.
+    def _is_never_above_worst_case(self, run: MembershipRun) -> bool:
+        """Return whether this adversary is known to have at most the power of the worst case at every rate.
 
         If the release reveals the batches, no composition of sampled steps has more power than alpha (the false
         positive rate) plus the chance that any batch holds the record. Approximations of the composition may have more

@@ -134,9 +134,9 @@ def gaussian_run(run: MembershipRun, step_mu: float) -> Repeated:
 
 
 def step_mu_of(run: MembershipRun, susceptibility: float) -> float:
-    """Return the membership parameter mu of one step of `run` by Corollary 5.1; infinite if everything is revealed.
+    """Return the membership parameter mu of one step of `run`; infinite if everything is revealed.
 
-    `susceptibility` is that of the record under attack.
+    mu is that of Leemann et al. 2023, Corollary 5.1. `susceptibility` is that of the record under attack.
     """
     known = math.isfinite(susceptibility)
     effective = run.effective_batch_size if known else Fraction(1)  # size 1 reveals everything as well
@@ -278,7 +278,8 @@ def _composed_exactly(run: MembershipRun, susceptibility: float) -> TradeOffPair
 def _rough_step_mu(run: MembershipRun, susceptibility: float) -> float:
     """Return the membership parameter mu of one step of `run` to a few digits, for estimates of the cost.
 
-    The accurate function `step_mu_of` takes milliseconds.
+    `susceptibility` is the squared length of the record's whitened gradient. The accurate function `step_mu_of` takes
+    milliseconds.
     """
     dimension, size = run.mechanism.dimension, float(min(run.effective_batch_size, 10**150))
     if size == 1 or susceptibility > LARGEST_SUSCEPTIBILITY:

@@ -24,7 +24,7 @@ MOST_DEGREES, MOST_NONCENTRALITY = 10**9, 10**12
 
 
 def full_batches(dimension: int, susceptibility: float, effective: Fraction, steps: int) -> AbstractTradeOff:
-    """Return the trade-off curve of steps that all use the whole data set (Theorem 5.1).
+    """Return the trade-off curve of steps that all use the whole data set.
 
     Parameters
     ----------
@@ -33,14 +33,14 @@ def full_batches(dimension: int, susceptibility: float, effective: Fraction, ste
     susceptibility : float
         K of the record, >= 0; infinite for a record that is recognised for certain.
     effective : Fraction
-        The effective batch size N, at least 1.
+        The effective batch size N = n + tau^2 n^2/C^2 of n records, noise tau on the mean and clipping norm C; N >= 1.
     steps : int
         Number of steps.
 
     Returns
     -------
     AbstractTradeOff
-        The curve for dimension `steps` d and susceptibility `steps` K.
+        The curve of Leemann et al. 2023, Theorem 5.1, for dimension `steps` d and susceptibility `steps` K.
 
     Raises
     ------
@@ -82,9 +82,9 @@ def full_batches(dimension: int, susceptibility: float, effective: Fraction, ste
 class MembershipStep(ResolvedStep):
     """Step of noisy SGD under the membership adversary, with a share `sample_rate` < 1 of all records in a batch.
 
-    p is the sampling rate. The adversary decides between H0 (record not used) and the mixture (1 - p) H0 + p H1. H1 is
-    the law of a step that uses the record. Only the direction add exists, because the adversary does not face the
-    swapped hypotheses.
+    `dimension` is d, `susceptibility` the K of the record (squared length of its whitened gradient), and p the sampling
+    rate. The adversary decides between H0 (record not used) and the mixture (1 - p) H0 + p H1. H1 is the law of a step
+    that uses the record. The direction remove has the inverse curve.
     """
 
     type: ClassVar[str] = "noisy_sgd"
@@ -104,7 +104,7 @@ def _largest_ratio(degrees: int, shift: Fraction, rest: Fraction) -> Enclosure:
     """Return the largest log-likelihood ratio of a step, K/2 - (d/2) ln(1 - 1/N), in nats.
 
     d is `degrees`, K = `shift` the susceptibility of the record (squared length of its whitened gradient), and N the
-    effective batch size, with 1 - 1/N = `rest`.
+    effective batch size (`conversions.effective_batch_size`), with 1 - 1/N = `rest`.
     """
     log = math.log1p(-float(1 - rest)) if rest > Fraction(1, 2) else math.log(float(rest))
     # The logarithm, whose size is at least 1/N, at most doubles the rounding error of its argument.

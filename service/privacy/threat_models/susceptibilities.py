@@ -22,10 +22,10 @@ EVERYTHING: Final = math.inf
 
 @dataclass(frozen=True, slots=True)
 class ChiSquarePopulation:
-    """Finitely many susceptibilities with shares, stochastically above (`above`) and below (`below`) a chi-square law.
+    """Two laws of finitely many susceptibilities, stochastically above (`above`) and below (`below`) a chi-square law.
 
-    For every k, the share of values up to k in `above` is at most the share in the law, and the share in `below` is at
-    least the share in the law.
+    Each maps a susceptibility to its share of the records. For every k, the share of values up to k in `above` is at
+    most the share in the law, and the share in `below` is at least the share in the law.
     """
 
     above: dict[float, Fraction]

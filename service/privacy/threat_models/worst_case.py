@@ -31,11 +31,11 @@ class WorstCase(AbstractThreatModel):
     records : int or None
         Number of records of one person in which the data sets differ; None stands for one record.
 
+    Notes
+    -----
     The method `under` of a step returns its pair of laws for these neighbours. It raises UnsupportedCombination, which
     names the missing theorem, if no such pair is known.
 
-    Notes
-    -----
     With `add_or_remove_one`, k records move Gaussian and Laplace queries k times as far. Poisson samples draw them
     binomially, and batches of fixed size hypergeometrically. `replace_one` doubles the sensitivity of Gaussian and
     Laplace steps, and has its own pair for Poisson-sampled Gaussian steps. `zero_out` has the pairs of

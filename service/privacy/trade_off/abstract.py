@@ -64,19 +64,29 @@ class AbstractTradeOff(ABC):
     Every method takes a one-dimensional float64 array and returns arrays of its shape. Results are enclosures with the
     `evidence` of the curve. Each curve documents the width of its enclosures. Methods raise OutOfDomain for rates and
     deltas outside [0, 1], for NaN and for empty lists.
+
+    Attributes
+    ----------
+    evidence : Evidence
+        Evidence of all results.
+    method : str
+        Name of the engine behind the numbers, as in responses: `closed_form`, `contour`, ...
+    searches_points : bool
+        Whether every point costs a search of the profile, so that callers should prefer the profile.
+    serves_lists : bool
+        Whether a list of thresholds costs much less than its members, so that bounds of mu use lists of the profile.
+    is_capped : bool
+        Whether the formulas already respect the bounds from the extreme log-likelihood ratios.
+    has_only_profile : bool
+        Whether points come from a search of the profile, so that a mixture should mix profiles before the search.
     """
 
     evidence: Evidence
     method: str
-    """Name of the engine behind the numbers, as in responses: `closed_form`, `contour`, ..."""
     searches_points: bool = False
-    """Whether every point costs a search of the profile, so that callers should prefer the profile."""
     serves_lists: bool = False
-    """Whether a list of thresholds costs much less than its members, so that bounds of mu use lists of the profile."""
     is_capped: bool = False
-    """Whether the formulas already respect the bounds from the extreme log-likelihood ratios."""
     has_only_profile: bool = False
-    """Whether points come from a search of the profile, so that a mixture should mix profiles before the search."""
 
     @final
     def points(self, false_positive_rates: FloatArray) -> CurvePoints:
@@ -285,7 +295,7 @@ class AbstractTradeOff(ABC):
     def is_settled(self, epsilon: float) -> bool:
         """Return whether a further evaluation of the profile at `epsilon` (nats) would give no narrower bounds.
 
-        This holds if the profile was evaluated there before and no second engine serves the curve.
+        This holds if the profile was evaluated there before and no other engine can narrow its bounds.
         """
         del epsilon
         return False
@@ -332,7 +342,7 @@ class AbstractTradeOff(ABC):
 
     @property
     def global_gdp_mu_error(self) -> float | None:
-        """Number e such that `global_gdp_mu` is attained where alpha >= e and f(alpha) >= e; None if unknown."""
+        """Number e such that a point with alpha >= e and f(alpha) >= e attains `global_gdp_mu`; None if unknown."""
         return None
 
     @property
@@ -381,15 +391,15 @@ class AbstractTradeOff(ABC):
     def _in_range(self, points: CurvePoints, alpha: FloatArray) -> CurvePoints:
         """Limit points of the curve to those of guessing: power >= `alpha`, and type II error <= 1 - `alpha`.
 
-        Only rounding can violate these limits. Points of approximations are returned unchanged.
+        Only rounding can violate these limits. A wide power is limited by its type II error, and conversely. Points of
+        approximations are returned unchanged.
         """
         if not self.evidence.is_certain:
             return points
-        return CurvePoints(
-            caps.error_of_guess(points.type_two_error, alpha),
-            caps.power_of_guess(points.power, alpha),
-            points.log_slope,
-        )
+        error, power = caps.error_of_guess(points.type_two_error, alpha), caps.power_of_guess(points.power, alpha)
+        if self.evidence is not Evidence.EXACT:
+            error, power = caps.exchanged(error, power)
+        return CurvePoints(error, power, points.log_slope)
 
     @property
     def outer_log_ratios(self) -> tuple[float, float]:
@@ -462,7 +472,10 @@ class AbstractTradeOff(ABC):
 
         Subclasses override the method to avoid arrays.
         """
-        return self._points_formula(np.array([rate])).power.at(0, self.evidence)
+        points = self._points_formula(np.array([rate]))
+        if self.evidence is Evidence.EXACT or not self.evidence.is_certain:
+            return points.power.at(0, self.evidence)
+        return caps.exchanged(points.type_two_error, points.power)[1].at(0, self.evidence)
 
     def _profile_at_formula(self, epsilon: float) -> Enclosure:
         """Compute the privacy profile delta(epsilon) at one finite epsilon in nats.

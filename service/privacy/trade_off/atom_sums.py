@@ -49,7 +49,7 @@ class _Part:
     count : int
         Number of steps.
     index : array of int, shape (n,)
-        Distance of each loss from the largest one, in cells.
+        Distance of each loss from the largest one, in cells (multiples of the spacing of the lattice).
     """
 
     law: AtomicLaw
@@ -63,17 +63,20 @@ class _Part:
 
     @property
     def centre(self) -> int:
-        """Position of the loss nearest to 0 in the list of losses."""
+        """Index, in the losses of one step, of the loss nearest to 0."""
         return int(np.abs(self.law.losses).argmin())
 
     def variance(self, logs: FloatArray) -> float:
-        """Return the variance of the distance of the total loss from the largest, for masses e^`logs` of one step."""
+        """Return the variance of the total loss in squared cells; the masses of one step are e^`logs`, shape (n,)."""
         weights = np.exp(logs)
         mean = float(weights @ self.index) / float(weights.sum())
         return self.count * float(weights @ (self.index - mean) ** 2) / float(weights.sum())
 
     def position_error(self, spacing: float) -> float:
-        """Return the largest distance of the losses of one step from a lattice with this spacing, with their errors."""
+        """Return a bound (nats) of the distance of each true loss of one step from its node of the lattice.
+
+        `spacing` is the distance of neighbouring nodes in nats.
+        """
         losses, centre = self.law.losses, self.centre
         nodes = losses[centre] + spacing * (self.index[centre] - self.index)
         size = float(np.abs(losses).max()) + spacing * int(self.index[-1])
@@ -94,11 +97,11 @@ class _Lattice:
         return all(part.law.is_symmetric for part in self.parts)
 
     def cells(self) -> float:
-        """Return about how many cells hold all masses that are kept of the total loss."""
+        """Return about how many cells (multiples of the spacing) hold the total loss, without tiny masses."""
         return max(self._cells(self.parts, side) for side in ("log_absent", "log_present"))
 
     def products(self) -> float:
-        """Return about how many products the law of the total loss needs."""
+        """Return about how many multiplications the convolutions for the law of the total loss need."""
         return sum(self._products(side) for side in ("log_absent", "log_present")[self.is_symmetric :])
 
     def _cells(self, parts: Sequence[_Part], side: str) -> float:
@@ -145,7 +148,10 @@ class _Lattice:
         )
 
     def _sums(self, side: str) -> ScaledMasses:
-        """Return the law of the distance of the total loss from the largest, under the hypothesis of `side`."""
+        """Return the law of the distance in cells of the total loss from the largest total loss.
+
+        `side` is "log_absent" (under H0) or "log_present" (under H1).
+        """
         powers = [
             ScaledMasses.of(part.index, getattr(part.law, side), part.law.mass_error).sum_of(part.count)
             for part in self.parts
@@ -182,7 +188,11 @@ def lattice_of(law: AtomicLaw) -> tuple[float, IndexArray] | None:
 
 
 def _joined(first: _Lattice, second: _Lattice) -> _Lattice | None:
-    """Return the steps of both lattices on the finer one, `first`; None if they fit on none, or cost more there."""
+    """Return the steps of both lattices on the lattice of `first`, which has the smaller spacing, or None.
+
+    The result is None if the spacing of `second` is no multiple, or if the joint convolution has too many cells or
+    costs more than both lattices apart.
+    """
     ratio = second.spacing / first.spacing
     times = round(ratio)
     if times > MOST_CELLS or abs(ratio - times) > ON_LATTICE * times:
@@ -194,7 +204,10 @@ def _joined(first: _Lattice, second: _Lattice) -> _Lattice | None:
 
 
 def _gathered(kinds: Kinds) -> tuple[list[_Lattice], list[AtomicLaw]] | None:
-    """Return the lattices of a run, and the laws of its single steps off lattices; None if equal steps have none."""
+    """Return the lattices of a run, and the laws of single steps whose losses are on no lattice.
+
+    The result is None if several equal steps have losses on no lattice.
+    """
     lattices: list[_Lattice] = []
     alone: list[AtomicLaw] = []
     for law, count in kinds:
@@ -218,7 +231,7 @@ def _gathered(kinds: Kinds) -> tuple[list[_Lattice], list[AtomicLaw]] | None:
 
 
 def products(kinds: Kinds) -> float:
-    """Return about how many products the law of the total loss needs.
+    """Return about how many multiplications the convolutions for the law of the total loss need.
 
     Parameters
     ----------
@@ -228,7 +241,8 @@ def products(kinds: Kinds) -> float:
     Returns
     -------
     float
-        Number of products; infinite for several equal steps off a lattice, and for too many cells or pairs of losses.
+        Number of multiplications. It is infinite for several equal steps whose losses are on no lattice, and for too
+        many cells or pairs of losses.
     """
     found = _gathered(kinds)
     if found is None:
@@ -258,7 +272,10 @@ def values(kinds: Kinds) -> float:
 
 
 def _values(lattices: Sequence[_Lattice], alone: Sequence[AtomicLaw]) -> float:
-    """Return about how many sums the losses of steps on different lattices, and of single steps off lattices, have."""
+    """Return about how many values the total loss has.
+
+    This is the product of the numbers of cells of all `lattices` and of losses of the steps `alone`, on no lattice.
+    """
     return math.prod([*(lattice.cells() for lattice in lattices), *(float(law.size) for law in alone)])
 
 
@@ -302,8 +319,9 @@ def _law(
 ) -> AtomicLaw:
     """Return the law with the losses `losses`, whose masses have the logarithms `absent` and `present`.
 
-    `gaps` are the differences of the losses, `position` and `relative` the errors of losses and masses, `lost` the
-    left-out probability, and `parts` the laws of the steps with their counts.
+    `gaps` are the differences of the losses. `position` bounds the absolute error of each loss (nats), and `relative`
+    the relative error of each mass before the roundings here. `lost` bounds the left-out probability, and `parts` are
+    the laws of the steps with their counts.
     """
     smallest = math.fsum(count * part.smallest for part, count in parts)
     largest = math.fsum(count * part.largest for part, count in parts)

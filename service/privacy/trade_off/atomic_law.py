@@ -102,7 +102,7 @@ class AtomicLaw:
 
     @cached_property
     def log_above(self) -> tuple[FloatArray, FloatArray, float]:
-        """Return ln of the H0- and H1-mass at or above each loss, shape (n,), and the largest error of both."""
+        """ln of the H0- and of the H1-mass at or above each loss, shape (n,), and a bound of the absolute errors."""
         absent, first = log_running_sums(self.log_absent)
         present, second = log_running_sums(self.log_present)
         return absent, present, self.mass_error + max(first, second) + 2 * FUNCTION_ERROR
@@ -156,7 +156,7 @@ def three_atoms(epsilon: float, log_zero: float, log_apart: float, error: float 
     Returns
     -------
     AtomicLaw
-        P1(L = epsilon) = apart/(1 + e^-epsilon) and P0(L = epsilon) = apart e^-epsilon/(1 + e^-epsilon).
+        With m = e^log_apart, P1(L = epsilon) = m/(1 + e^-epsilon) and P0(L = epsilon) = m e^-epsilon/(1 + e^-epsilon).
     """
     more = log_apart - math.log1p(math.exp(-epsilon))
     logs = np.array([more - epsilon, log_zero, more])

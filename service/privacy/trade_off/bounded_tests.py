@@ -18,7 +18,7 @@ SLACK: Final = 8 * FUNCTION_ERROR
 @final
 @dataclass(frozen=True, slots=True)
 class BoundedTests:
-    """Bounds of several tests that are no stronger than the tests themselves, arrays of shape (n,).
+    """Bounds of the rates of n tests that never overstate their strength, arrays of shape (n,).
 
     Attributes
     ----------
@@ -35,7 +35,7 @@ class BoundedTests:
 
     @staticmethod
     def of(rate: FloatArray, power: FloatArray) -> BoundedTests:
-        """Return tests of which only the rates and the powers have bounds."""
+        """Return the tests with these bounds. `rest` and `error` follow from 1 - `rate` and 1 - `power`."""
         rate, power = np.minimum(rate, 1.0), np.clip(power, 0.0, 1.0)
         return BoundedTests(rate, (1 - rate) * (1 - SLACK), power, 1 - power + UNIT_ROUNDOFF)
 

@@ -43,9 +43,9 @@ class TwoLaws:
     Attributes
     ----------
     absent, present : array
-        Upper bounds of the masses under H0, and lower bounds of the masses under H1, up to the relative error below.
+        Upper bounds of the masses under H0, and lower bounds of the masses under H1, except for rounding (`relative`).
     relative : float
-        Relative error of all masses, in nats.
+        Bound of the rounding error of ln of each mass.
     extra, missing : float
         Upper bounds of the total excess of `absent`, and of the total deficit of `present`.
     """
@@ -59,7 +59,7 @@ class TwoLaws:
     def composed(self, times: int) -> TwoLaws:
         """Return the laws of the sum of rounded log-likelihood ratios of `times` observations.
 
-        Fewer observations are composed if `times` of them would exceed the range of doubles.
+        Fewer observations are composed if `times` of them would exceed the range of doubles. This only weakens tests.
         """
         if times == 1:
             return self

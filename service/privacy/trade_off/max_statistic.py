@@ -30,7 +30,7 @@ RIGHTMOST: Final = 40.0
 
 
 class LogTails(NamedTuple):
-    """Bounds of the log tails of a maximum: ln P(max <= x) and ln P(max > x).
+    """Bounds of the log tails of a maximum: ln P(max <= x) (`below_`) and ln P(max > x) (`above_`).
 
     Each of the four arrays has a lower (`_low`) or upper (`_high`) bound for each x.
     """
@@ -237,7 +237,7 @@ Gain = Callable[[FloatArray, Rates], FloatArray]
 
 @np.errstate(all="ignore")
 def log_delta(epsilon: FloatArray, rates: Rates) -> FloatArray:
-    """Return ln(power - e^`epsilon` alpha) of tests with the error `rates`, a lower bound of ln of the profile.
+    """Return ln(power - e^`epsilon` alpha) of tests with the bounds `rates`, a lower bound of ln of the profile.
 
     alpha is the false positive rate of a test. For epsilon < 0 the argument is computed as (1 - e^epsilon) + e^epsilon
     (1 - alpha) - (1 - power).
@@ -254,7 +254,7 @@ def log_delta(epsilon: FloatArray, rates: Rates) -> FloatArray:
 
 @np.errstate(all="ignore")
 def epsilon_at(log_delta: FloatArray, rates: Rates) -> FloatArray:
-    """Return ln((power - delta)/alpha) of tests with the error `rates`, a lower bound of epsilon(delta) in nats.
+    """Return ln((power - delta)/alpha) of tests with the bounds `rates`, a lower bound of epsilon(delta) in nats.
 
     alpha is the false positive rate of a test, and ln(delta) is `log_delta`.
     """

@@ -11,7 +11,7 @@ from typing import final
 from service.privacy.limit import WidthLimit
 from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.combinators.bracketed import map_bracket
-from service.privacy.trade_off.combinators.easiest import EasiestOf
+from service.privacy.trade_off.combinators.extreme_of import ExtremeOf, map_extremes
 from service.privacy.trade_off.combinators.second_engine import SecondEngine
 from service.privacy.trade_off.combinators.symmetrised import Symmetrised
 
@@ -40,7 +40,7 @@ class TradeOffPair:
         The curves of the worst case of the same mechanism if they bound these curves. They cap the answers.
     bracket : str or None
         The sentence that names both theorems if the two bounds come from different theorems. None if both bounds rest
-        on one pair that some choice attains in every step.
+        on one pair of laws that some choice of data sets attains in every step.
     second : SecondEngine or None
         The engine that serves where the first engine is wide. Only answers that used it say so.
     limit : WidthLimit or None
@@ -68,9 +68,9 @@ class TradeOffPair:
         return 0 if self.second is None else self.second.times
 
     def notes_since(self, uses: int) -> tuple[str, ...]:
-        """Return the note about the second engine if an answer used it, which narrows enclosures of the first engine.
+        """Return the note of the second engine if an answer used it, otherwise an empty tuple.
 
-        `uses` is the number of uses before this answer. The result is empty without a use since then.
+        `uses` is the number of uses before this answer.
         """
         return (self.second.note,) if self.second is not None and self.second.times > uses else ()
 
@@ -87,13 +87,15 @@ class TradeOffPair:
 def _either_direction(add: AbstractTradeOff, remove: AbstractTradeOff) -> AbstractTradeOff:
     """Return the curve of an attacker who may face either direction: the concave envelope of the larger power.
 
-    Of several attacks, each is taken in both directions by itself: a lower bound, whose points need no search.
+    Several attacks, and several upper bounds, are combined one by one, because the envelope needs slopes.
     """
     if add is remove:
         return add
-    if isinstance(add, EasiestOf) and isinstance(remove, EasiestOf) and len(add.curves) == len(remove.curves):
-        return EasiestOf(tuple(itertools.starmap(_either_direction, zip(add.curves, remove.curves, strict=True))))
-    return Symmetrised(add, remove)
+    if isinstance(add, ExtremeOf) and isinstance(remove, ExtremeOf) and len(add.curves) == len(remove.curves):
+        # Both directions of one bound belong together, so that their hull is a bound as well.
+        pairs = zip(add.curves, remove.curves, strict=True)
+        return type(add)(list(itertools.starmap(_either_direction, pairs)))
+    return map_extremes(Symmetrised, add, remove)
 
 
 def brackets_of(pairs: Iterable[TradeOffPair]) -> str | None:

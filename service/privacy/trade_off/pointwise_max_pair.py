@@ -24,8 +24,8 @@ def pointwise_max_of(relaxed: TradeOffPair, worst: TradeOffPair, note: str, brac
 
     Notes
     -----
-    The result encloses the smaller of the two upper bounds on the power. No choice that the request leaves open is
-    known to attain this bound where the worst case determines it. So the result is a bracket.
+    The result encloses the smaller of the two upper bounds on the power. No pair of data sets is known to attain this
+    bound where the worst case determines it. So the result is a bracket.
     """
     add = map_bracket(PointwiseMax, relaxed.add, worst.add)
     sources = "; ".join(dict.fromkeys(f"{relaxed.source}; {worst.source}".split("; ")))

@@ -112,8 +112,8 @@ class PolygonTradeOff(AbstractTradeOff):
     Notes
     -----
     delta(eps) = max_i power_i - e^eps rate_i and epsilon(delta) = max_i ln((power_i - delta)/rate_i). Points lie on
-    edges. The relative errors are a few u = 2^-53 over the remaining part of a power (power_i - delta, or delta over
-    the power), and 1e-7 of an edge for points.
+    edges. The error of delta is about a few u = 2^-53 times power_i, and that of epsilon a few u times power_i/(power_i
+    - delta). A point has an error of 1e-7 of the length of its edge.
     """
 
     evidence = Evidence.CERTIFIED
@@ -136,7 +136,8 @@ class PolygonTradeOff(AbstractTradeOff):
     def slopes(self) -> FloatArray:
         """Natural logarithms of the slopes d power/d rate of the edges, in falling order.
 
-        The errors are at most SLOPES/8. A last edge that is lost in rounding has the slope minus infinity: it is flat.
+        The absolute errors are at most SLOPES/8. A last edge that is lost in rounding has the slope minus infinity: it
+        is flat.
         """
         known = (self._rises > 0) & (self._runs > 0)
         logs = np.log(np.where(known, self._rises, 1.0)) - np.log(np.where(known, self._runs, 1.0))
@@ -194,7 +195,7 @@ class PolygonTradeOff(AbstractTradeOff):
         return with_logs(low, np.where(flat, 0.0, np.minimum(high, 1.0)))
 
     def _delta(self, corner: IndexArray, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return power - e^`epsilon` rate at the corners with the indices `corner`, and a bound of its error."""
+        """Return power - e^`epsilon` rate at the corners with the indices `corner`, and its absolute error bound."""
         c = self.corners
         rate, power = c.rate[corner], c.power[corner]
         with np.errstate(divide="ignore"):

@@ -45,9 +45,9 @@ class ScaledMasses:
     masses : array, shape (n,)
         2^500 times lower bounds of the masses at first, first + 1, ..., up to the relative error.
     lost : float
-        Upper bound of the total mass that the lower bounds leave out.
+        Upper bound of the probability that the lower bounds leave out, without the factor 2^500.
     relative : float
-        Bound of the relative error of each mass.
+        Bound of the relative rounding error of each mass.
     """
 
     first: int

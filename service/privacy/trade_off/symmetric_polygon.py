@@ -81,7 +81,7 @@ class SymmetricPolygon:
 
     @cached_property
     def _margin(self) -> FloatArray:
-        """Largest error of the two end nodes of each cell, in nats."""
+        """Largest absolute error of the two end nodes of each cell, in nats."""
         return POSITION_ERROR * self.nodes[1:]
 
     @cached_property
@@ -124,9 +124,10 @@ class SymmetricPolygon:
         return positions[order], lows, rests
 
     def _below(self, cell: np.ndarray, share: FloatArray) -> tuple[tuple[FloatArray, FloatArray], ...]:
-        """Return bounds of delta and of 1 - delta within a cell, from the two straight lines below delta.
+        """Return lower bounds of delta and upper bounds of 1 - delta within a cell, from both straight lines below it.
 
-        A cell is an interval between nodes. The position is the `share` of the cell in e^x.
+        Both are pairs: the smaller and the larger of the numbers of both lines. A cell is an interval between nodes.
+        The position is the `share` of the cell in e^x.
         """
         v = self.values
         from_left, to_right = (line[cell] for line in self._lines)

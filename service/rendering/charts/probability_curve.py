@@ -189,8 +189,9 @@ def _diagonal(axes: Axes, smallest: float, x: Spec, y: Spec) -> Spec:
 def _marks(axes: Axes, series: Sequence[Series], x: Spec, y: Spec) -> list[Spec]:
     """Return Vega-Lite marks of the worst case's power at the false positive rates 0.1 % and 1 %.
 
-    Only points of the curve are marked, of at most two; the list is empty without such points. A chart of a single
-    curve marks this curve. `x` and `y` are the encodings of both axes.
+    A rate is marked only if the curve has a point there, and the list is empty without such points. With several curves
+    of the worst case, the first points count, two at most. The only curve of a chart is marked whoever its attacker is.
+    `x` and `y` are the encodings of both axes.
     """
     found = [
         (rate, value, each)

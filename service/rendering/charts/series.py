@@ -31,9 +31,10 @@ NEIGHBOURS: Final[dict[NeighboringRelation, str]] = {
 
 @final
 class Series(NamedTuple):
-    """Named series of a chart: power at several false positive rates (`value`: the safe value).
+    """Named series of a chart: power at several false positive rates.
 
-    `lower` and `upper` are bounds, or None for an approximation. `worst` is True for a curve of the worst case.
+    `value` is the safe value of the power: its upper bound, or an approximation. `lower` and `upper` are bounds, or
+    None for an approximation. `worst` is True for a curve of the worst case.
     """
 
     name: str
@@ -48,10 +49,11 @@ class Series(NamedTuple):
         return self.value[self.rates.index(rate)] if rate in self.rates else None
 
     def rows(self, x: str, y: str) -> list[Spec]:
-        """Return the points that a logarithmic axis can show, as rows with the columns `x` and `y`.
+        """Return the points that a logarithmic axis can show, as rows of data by increasing rate.
 
-        The columns hold the rate and the power with its bounds. Points whose rate or power is not positive are omitted.
-        Bounds are as they are, and may be 0 or None.
+        A row has the columns `series` (the name), `x` (the rate), `y` (the safe value of the power), `lower` and
+        `upper`. The arguments `x` and `y` are names of columns. Points whose rate or power is not positive are omitted.
+        Bounds may be 0 or None.
         """
         ends = zip(self.lower or (None,) * len(self.rates), self.upper or (None,) * len(self.rates), strict=True)
         return [

@@ -164,9 +164,9 @@ def _are_long(names: list[str]) -> bool:
 
 
 def tooltip(series: str, fields: Sequence[str]) -> list[Spec]:
-    """Return a tooltip with the name of the `series` and the numbers of a point in all their digits.
+    """Return a tooltip of a point: its series, under the title `series`, and its numbers in the columns `fields`.
 
-    Numbers that a format rounds to the nearest value would not be bounds.
+    Numbers have all their digits, since a bound that a format rounds to the nearest value would not be a bound.
     """
     titles = {"series": series, **{field: field.replace("_", " ") for field in fields}}
     return [{"field": field, "type": "nominal", "title": title} for field, title in titles.items()]

@@ -188,7 +188,10 @@ def _is_logarithmic(channel: Spec) -> bool:
 
 
 def _series_encoding_or_one_colour(names: list[str], picture: str) -> Spec:
-    """Return colours and strokes for the series. More than `MOST_SERIES` series share one colour and have no legend."""
+    """Return a Vega-Lite encoding of the series `names` by colour and stroke, for the chart named `picture`.
+
+    More than `MOST_SERIES` series share one colour and have no legend.
+    """
     if len(names) > MOST_SERIES:
         return {"color": {"value": COLOURS[0]}, "detail": {"field": "series", "type": "nominal"}}
     encoding = series_encoding(names, picture)
@@ -269,7 +272,8 @@ def _target(name: str, y: Spec, *, is_share: bool, at_most: bool) -> list[Spec]:
 def _marked(param: str, x: Spec, label: str, *, below: bool) -> list[Spec]:
     """Return marks for a vertical line at the value of the parameter `param` of the chart.
 
-    `label` stands above the chart, or at its foot with `below`. The marks are invisible while the parameter is null.
+    `label` stands above the chart, or at its foot with `below`. `x` is the encoding of the horizontal axis. The marks
+    are invisible while the parameter is null.
     """
     given: Spec = {
         "data": {"values": [{"label": label}]},

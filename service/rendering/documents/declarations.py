@@ -20,7 +20,7 @@ SIDES: Final = {"met": "evidence", "violated": "counterEvidence"}
 
 
 def declarations(response: AssessmentsResponse) -> dict[str, Any]:
-    """Return claims about the subject, their evidence, and attestations.
+    """Return the member `declarations` of a CycloneDX document: claims about the subject, evidence, and attestations.
 
     Without a policy no verdict and no limit is claimed. If no number is bounded, no limit is claimed. The claims are
     then the verdict and the refuted assumptions.
@@ -74,7 +74,7 @@ def _limit(index: int, ruling: Ruling) -> dict[str, Any]:
 
 
 def _assumption(assumption: AssessedAssumption) -> dict[str, Any]:
-    """Return the claim that an assumption holds, or that it does not hold."""
+    """Return the CycloneDX claim that an assumption holds, or that the assumption does not hold."""
     claim = {"bom-ref": f"assumption-{assumption.code}", "target": SUBJECT}
     if assumption.holds == "no":
         return claim | {
@@ -85,7 +85,7 @@ def _assumption(assumption: AssessedAssumption) -> dict[str, Any]:
 
 
 def _attestation(given: Attestation, names: Sequence[str], claimed: dict[Any, AssessedAssumption]) -> dict[str, Any]:
-    """Return the attestation `given` as evidence that supports or contradicts the claim about an assumption.
+    """Return the attestation `given` as a CycloneDX attestation for or against the claim about its assumption.
 
     `names` are those of the people who attest, and `claimed` has the assumptions by code.
     """
@@ -100,7 +100,7 @@ def _attestation(given: Attestation, names: Sequence[str], claimed: dict[Any, As
 
 
 def _evidence(response: AssessmentsResponse) -> dict[str, Any]:
-    """Return the assessment as the evidence for all claims about limits."""
+    """Return the assessment as CycloneDX evidence, to which all claims about limits refer."""
     date = response.context.date
     return {
         "bom-ref": RESULT,

@@ -20,7 +20,8 @@ EPSILON: Final = "epsilon"
 class Metric(NamedTuple):
     """Number of an assessment, with the attacker that it bounds.
 
-    `is_conditional` is whether the number holds only together with the worst case, and `row` has its title and bounds.
+    `is_conditional` is whether the attacker is weaker than the worst case, so that the number is only shown beside that
+    of the worst case. `row` has its title and bounds.
     """
 
     attacker: str

@@ -47,9 +47,9 @@ def mlflow_run(response: AssessmentsResponse) -> str:
 
 
 def _numbers(attacked: AssessedThreatModel, room: str) -> list[tuple[str, float]]:
-    """Return the names and values of the metrics about one attacker, with names that begin with `room`.
+    """Return the metrics about one attacker as (name, value) pairs, with `room` before the key in each name.
 
-    A number is the safe value of an answer. Its lower bound follows, under the name with `.lower`, unless the answer is
+    A value is the safe value of an answer. The lower bound follows, under the name with `.lower`, unless the answer is
     an approximation.
     """
     return [

@@ -36,7 +36,7 @@ def _at_priors(kind: str, epsilon: float) -> FigurePart:
 def _with_earlier(kind: str, epsilon: float, prior: float, x: float, names: dict[str, str]) -> FigurePart:
     """Return a request for a bound at one epsilon and prior, and for the bounds of earlier papers.
 
-    `x` is the abscissa of the points, and `names` maps methods to names of series.
+    `kind` is the type of the question. `x` is the abscissa of the points, and `names` maps methods to names of series.
     """
     question = {"type": kind, "prior": prior}
 
@@ -92,9 +92,10 @@ def _capacity() -> FigurePart:
 
 
 def _read_capacity(answer: Answer) -> list[FigurePoint]:
-    """Read deletion capacities from an answer, and the values by the formula as printed in the paper.
+    """Read deletion capacities from an answer, and compute the values of the formula as printed in the paper.
 
-    The printed formula is ln B/ln L, with the upper bound of the negative accuracy as L.
+    The printed formula is ln B/ln L, with the confidence B of the questions and the largest negative predictive value L
+    at the same prior. The points are those of the answer, then those of the formula, by the size of the data set.
     """
     numbers = [each["value"] for each in answer["answers"]]
     served, largest = numbers[: len(SIZES)], numbers[len(SIZES) :]

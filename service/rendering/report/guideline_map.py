@@ -65,7 +65,7 @@ def _without_numbers(guideline: Guideline) -> Guideline:
 
 
 def _of_evaluation(response: AssessmentsResponse) -> Guideline:
-    """Return NIST SP 800-226 with the answers of the report."""
+    """Return clauses of NIST SP 800-226, each with the section and the sentence of the report that answer it."""
     present = sum(each.status == "present" for each in response.hazards)
     unknown = sum(each.holds == "unknown" for each in response.assumptions)
     return Guideline(
@@ -92,7 +92,7 @@ def _of_evaluation(response: AssessmentsResponse) -> Guideline:
 
 
 def _of_risk_management(response: AssessmentsResponse) -> Guideline:
-    """Return MEASURE 2.10 of the NIST AI Risk Management Framework with the answers of the report."""
+    """Return clauses of MEASURE 2.10 (NIST AI RMF), each with the section and the sentence of the report about it."""
     attackers = ", ".join(dict.fromkeys(ATTACKERS[each.threat_model.type] for each in response.threat_models))
     return Guideline(
         "NIST AI Risk Management Framework 1.0, MEASURE 2.10",
@@ -106,7 +106,10 @@ def _of_risk_management(response: AssessmentsResponse) -> Guideline:
 
 
 def _of_deidentification() -> Guideline:
-    """Return ISO/IEC 27559 with the answers of the report."""
+    """Return clauses of ISO/IEC 27559, each with the section and the sentence of the report that answer it.
+
+    The sentences are the same for all assessments.
+    """
     return Guideline(
         "ISO/IEC 27559:2022, Privacy enhancing data de-identification framework",
         (

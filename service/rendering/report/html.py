@@ -185,7 +185,7 @@ def _spans(text: str) -> Markup:
 
 
 def _rulings(response: AssessmentsResponse) -> list[dict[str, str | None]]:
-    """Return the outcome of every limit of the policy, as template values.
+    """Return name, meaning, verdict, outcome and margin of every limit of the policy, by these names for the template.
 
     The list is empty without a policy, and if nothing is proved about the run.
     """

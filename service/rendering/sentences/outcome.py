@@ -24,7 +24,7 @@ def margin_text(limit: float, margin: float | None) -> str:
 def outcome(verdict: str, severity: str, margin: str) -> str:
     """Return the outcome of a limit of a policy in words, with its margin, and whether the limit is only a warning.
 
-    `verdict` and `severity` are members of a rule, and `margin` is the text of `margin_text`.
+    `verdict` is that of a ruling, `severity` a member of its rule, and `margin` the text of `margin_text`.
     """
     counts = "" if severity == "error" else f", {WARNING}"
     return f"{OUTCOMES[verdict]}{f', margin {margin}' if margin else ''}{counts}"

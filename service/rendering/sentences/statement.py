@@ -132,7 +132,10 @@ def _verification(facts: RunFacts, engine_version: str) -> str:
 
 
 def _policy(decided: Mapping[str, Any], *, is_bounded: bool) -> Iterator[str]:
-    """Yield sentences with the verdict of a policy, and with its limits if anything is proved about the run."""
+    """Yield sentences with the verdict of a policy, and with its limits if anything is proved (`is_bounded`).
+
+    `decided` has the fields of a `Decision`.
+    """
     revision = decided.get("revision")
     yield f"{decided['name']}{'' if revision is None else f', revision {revision}'}: {decided['sentence']}"
     if decided["missing"]:

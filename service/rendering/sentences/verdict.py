@@ -14,9 +14,10 @@ BETWEEN: str = "the limit lies between the lower and the upper bound"
 class Standing(NamedTuple):
     """Counts behind the verdict of a policy.
 
-    `counted` has verdict and reason of every rule that counts, and `warnings` the unmet rules that only warn.
-    `assumptions` are the assumptions behind these rules, and `open` those that nobody attests. `missing` lists missing
-    required attestations, and `refuted` the assumptions behind all numbers that are attested not to hold.
+    `counted` has (verdict, reason) of every rule that counts. An undecided rule without a reason (None) has its limit
+    between both bounds. `warnings` is the number of unmet rules that only warn, and `assumptions` that of assumptions
+    behind the rules that count; nobody attests `open` of them. `missing` counts missing required attestations, and
+    `refuted` the assumptions behind all numbers that are attested not to hold.
     """
 
     verdict: PolicyVerdict

@@ -13,7 +13,10 @@ from service.rendering.numbers import SHOWN, exact_cell, format_exact, rounded_d
 
 
 class Cell(NamedTuple):
-    """Number of one run in a comparison: its safe value and both bounds, which are None for an approximation."""
+    """Number of one run in a comparison: its safe value and both bounds, which are None for an approximation.
+
+    The safe value is the bound that never states more privacy than there is, or the approximation.
+    """
 
     value: float
     lower: float | None

@@ -31,7 +31,7 @@ def to_csv(response: CurvesResponse) -> str:
 
 
 def _columns(response: CurvesResponse) -> Iterator[tuple[str, list[Any]]]:
-    """Yield the columns of all trade-off curves, each with its name."""
+    """Yield (name, values) for the columns of all trade-off curves. A column has one value for each rate."""
     for prefix, curve in zip(_prefixes(response.curves), response.curves, strict=True):
         for quantity in QUANTITIES:
             enclosed: Mapping[str, list[Any] | None] = getattr(curve, quantity)

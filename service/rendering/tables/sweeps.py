@@ -90,9 +90,10 @@ def _beside(response: SweepsResponse) -> tuple[SweptAnswer, ...]:
 
 
 def _row(answer: SweptAnswer, point: int) -> dict[str, Any]:
-    """Return the numbers of a sweep's answer at one point, by name.
+    """Return the answer of a sweep at the point with the index `point`, as fields of a JSON line.
 
-    Infinities are texts. A missing number is None; missing logarithms and a missing limit are left out.
+    The fields are label, numbers, evidence, tight and method. Infinities are texts. A missing number is None; missing
+    logarithms and a missing limit are left out.
     """
     found: dict[str, Any] = {"label": answer.label}
     for end in (*ENDS, "evidence", "tight", "method"):

@@ -82,10 +82,11 @@ class Answering:
         self._known |= {(model, answer["question"]): answer for answer in answers}
 
     def together(self, questions: Mapping[QuestionSpec, str], work: Work) -> None:
-        """Evaluate and store the answers to `questions` against the strongest attacker, each narrowed by the others.
+        """Evaluate and store the answers to `questions` against the strongest attacker.
 
-        `questions` has the JSON pointer of each question, and `work` is the allowance of the assessment. The questions
-        use their share of it. Raises PrivacyComputationError with the JSON pointer of a question.
+        Bounds that one answer implies for another number narrow that number. `questions` maps each question to its JSON
+        pointer. `work` is the allowance of the assessment, of which the questions use their share. Raises
+        PrivacyComputationError with the JSON pointer of a question.
         """
         asked = [AskedQuestion(question, question, (), pointer) for question, pointer in questions.items()]
         with self._shares.next_share(len(asked)):
@@ -142,10 +143,11 @@ class Answering:
         return evaluate_nested(asked, places, self._resolved_requests.get(asked))["answers"][0]
 
     def _read(self, question: QuestionSpec, pointer: str) -> None:
-        """Evaluate and store the answer to `question` against the strongest attacker, narrowed by the stored answers.
+        """Evaluate and store the answer to `question` against the strongest attacker.
 
-        A stored answer to the question that was cut short is evaluated again, and the narrower answer is stored. Raises
-        PrivacyComputationError with the JSON pointer `pointer`.
+        Bounds that the stored answers to other questions imply narrow the answer. A stored answer to the question that
+        was cut short is evaluated again, and the narrower answer is stored. Raises PrivacyComputationError with the
+        JSON pointer `pointer`.
         """
         before = self._found.get(question)
         try:
@@ -177,7 +179,10 @@ class Answering:
 
 
 def contains(asked: QuestionSpec, question: QuestionSpec) -> bool:
-    """Return whether the answer to `asked` has the only point of the trade-off curve that `question` is about."""
+    """Return whether both are trade-off questions, and `asked` has the only false positive rate of `question`.
+
+    Both must have the same direction. The result is False if `question` has several rates.
+    """
     if not (isinstance(asked, TradeOffQuestion) and isinstance(question, TradeOffQuestion)):
         return False
     rate, *more = question.false_positive_rates
@@ -196,10 +201,11 @@ def attacker_of(rule: PolicyRule, run: AssessedRun) -> ThreatModelSpec | None:
 
 
 def ruled(run: AssessedRun, rule: PolicyRule, place: str, tolerance: float) -> tuple[BoundsRequest, dict[str, str]]:
-    """Return the request for bounds of the policy rule `rule` against its own attacker, and pointers of its parts.
+    """Return the request for bounds that a policy rule needs, and a map of JSON pointers.
 
-    The JSON pointers are below `place`, that of the rule. `tolerance` is the relative width of answers that the request
-    asks for.
+    The map has the pointers of threat model and question in the rule, at the pointer `place`, by their pointers in the
+    request for bounds. The attacker is that of the rule, by default the worst case. `tolerance` is the relative width
+    of answers that the request asks for.
     """
     model = attacker_of(rule, run)
     given: dict[str, Any] = {} if model is None else {"threat_model": model}

@@ -50,6 +50,7 @@ from service.resources.assessments.summaries import gdp_summary, one_point
 from service.resources.bounds import ResolvedRequest, bounds_quote
 from service.resources.caveats import caveats
 from service.resources.digest import canonical_text
+from service.resources.disputed import refuse_disputed
 from service.resources.estimates import UNCERTAINTY
 from service.resources.nested import combine_quotes, evaluate_nested, quote_nested, resolved_requests_of
 from service.resources.parts import assumptions_of, mechanism_of, options_of, threat_model_of
@@ -225,7 +226,7 @@ def _power_at(rate: float, answer: ResponseFields) -> ResponseFields:
 def _apply_policy(
     request: AssessmentsRequest, rule_results: Sequence[ResponseFields], grounds: RulingGrounds, digest: str
 ) -> ResponseFields | None:
-    """Return the decision of the policy in `request` as fields of the response, or None without a policy.
+    """Return the decision of the policy in `request` as fields of `Decision`, or None without a policy.
 
     `rule_results` are the results of its rules, `grounds` what else the verdict rests on, and `digest` is that of the
     request.
@@ -238,9 +239,11 @@ def _apply_policy(
 def _relaxed(
     run: AssessedRun, plans: AssessmentPlans, shares: WorkBudgetShares, asking: Answering
 ) -> tuple[list[dict[str, Any]], list[NotApplicable]]:
-    """Return the answers against attackers weaker than the worst case, and the list of attackers that do not apply.
+    """Return the weaker attackers with their answers, and the list of attackers that do not apply.
 
-    `asking` stores the answers, and `shares` divides the allowed work.
+    The former are fields of `AssessedThreatModel`. A worst case under another neighbouring relation than that of the
+    run comes before the first attacker beside whom the worst case is shown. `asking` stores the answers, and `shares`
+    divides the allowed work.
     """
     fields: list[dict[str, Any]] = []
     others, shown = list(plans.attackers.others), [run.threat_model]
@@ -279,7 +282,8 @@ def _worst_case_request(request: AssessmentsRequest, run: AssessedRun) -> Bounds
 
 def _planned(request: AssessmentsRequest) -> tuple[AssessmentPlans, Quote]:
     """Return the engines chosen for all attackers and rules of an assessment, and the estimated cost (microseconds)."""
-    settled = judged_of(request)
+    described, settled = AssessedRun.of(request), judged_of(request)
+    refuse_disputed(described.mechanism, described.threat_model)  # the response shows this run, too
     run = settled.run
     asked = [(_worst_case_request(request, run), {"/questions": "/context"})]
     for index, rule in enumerate(_rules_of(request)):
@@ -319,7 +323,7 @@ def exit_code(response: AssessmentsResponse) -> int:
 
 
 def decision_log_fields(response: AssessmentsResponse) -> dict[str, Any] | None:
-    """Return the log entry of a decision: ids, verdict, subject, and missing attestations.
+    """Return the log entry of a decision: ids, verdict, subject, and missing attestations; None without a policy.
 
     Texts from clients have at most 200 characters each, without control characters.
     """

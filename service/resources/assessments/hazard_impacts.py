@@ -27,9 +27,10 @@ HazardImpacts: TypeAlias = list[ResponseFields]
 
 
 def as_shuffled(run: AssessedRun) -> HazardImpacts:
-    """Return epsilon of the run with shuffled epochs, as two bounds from different theorems.
+    """Return the epsilon (nats) of the run with shuffled epochs instead of Poisson samples, as a list of one entry.
 
-    The result is empty if the number of records is unknown, and for other mechanisms than a DP-SGD run of one phase.
+    Its lower and upper bound come from different theorems. The list is empty if the number of records is unknown, and
+    for other mechanisms than a DP-SGD run of one phase.
     """
     mechanism, context = run.mechanism, run.context
     size = max(run.sizes, default=None)
@@ -52,7 +53,7 @@ def as_shuffled(run: AssessedRun) -> HazardImpacts:
 
 
 def changed_alone(change: Change, run: AssessedRun) -> HazardImpacts:
-    """Return the epsilon (nats) of `run` with only the change `change`, without the changes of other hazards.
+    """Return fields of a `Consequence` with the epsilon (nats) of `run` after `change` alone, in a list of one or none.
 
     The delta is that of the context of the assessment. A hazard is a known way in which a run is less private than
     described.
@@ -62,7 +63,7 @@ def changed_alone(change: Change, run: AssessedRun) -> HazardImpacts:
 
 
 def judged_alone(change: Change, judged: AssessedRun, epsilon: ResponseFields) -> HazardImpacts:
-    """Return the impact of `change`, the only change of the judged run, whose `epsilon` is answered already.
+    """Return fields of a `Consequence` of `change`, the only change of the judged run with the answer `epsilon`.
 
     The judged run is the described run with the changes of all present hazards. A hazard is a known way in which a run
     is less private than described.
@@ -100,10 +101,10 @@ def _consequence(
 
 
 def _epsilon(text: str, make: Callable[[], MechanismSpec], run: AssessedRun) -> HazardImpacts:
-    """Return the impact `text` with the epsilon of the run that `make` describes, in which a hazard is present.
+    """Return fields of a `Consequence` with `text`, and with the epsilon of the run that `make` describes.
 
-    The result is empty if that run cannot be described or the service cannot answer for it. A hazard is a known way in
-    which a run is less private than described.
+    A hazard is present in this run. The list has one entry; it is empty if the run cannot be described, or if the
+    service cannot answer for the run. A hazard is a known way in which a run is less private than described.
     """
     try:
         asked = BoundsRequest(

@@ -64,7 +64,7 @@ def _hazard(
     failed: bool = False,
     advice: str | None = None,
 ) -> ResponseFields:
-    """Return a hazard with this code, text and status as fields of a response.
+    """Return a hazard with this code, text and status as fields of `AssessedHazard`.
 
     The status "present" means that the context of the request shows the hazard. The service then assesses a changed
     run, in which the hazard is part of the description. `failed` is whether no mechanism describes that run.
@@ -164,7 +164,7 @@ def _of_the_context(run: AssessedRun, numbers: Numbers) -> Iterator[ResponseFiel
 
 
 def largest_delta(run: AssessedRun) -> float:
-    """Return the delta from which on (epsilon, delta)-DP allows to publish a whole record: 1/(number of records).
+    """Return the smallest delta at which (epsilon, delta)-DP allows the publication of a record: 1/(number of records).
 
     If the number of records is unknown, the smallest possible number counts: the records of a batch.
     """

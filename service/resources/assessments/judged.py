@@ -205,10 +205,11 @@ def _half_the_noise(spec: MechanismSpec) -> MechanismSpec | None:
 
 
 def _with_half_the_noise(node: MechanismSpec) -> MechanismSpec | None:
-    """Return a training step with half of the noise, the effect of clipping an average of gradients.
+    """Return a training step with half of the noise multiplier, as if averages of gradients were clipped.
 
-    A changed gradient may reverse a clipped average. None means that the scale of the noise relative to a clipped
-    average is unknown. Raises ValidationError for too little noise.
+    One record may reverse such an average, which doubles the sensitivity. Mechanisms without noise on gradients are
+    returned unchanged. None means that the noise relative to a clipped average is unknown. Raises ValidationError for
+    too little noise.
     """
     match node:
         case DpsgdMechanism(noise_multiplier=tuple() as noises):
@@ -299,18 +300,20 @@ def _accumulation(run: AssessedRun) -> Change | None:
 
 
 def batches_are_between_updates(run: AssessedRun) -> bool:
-    """Return whether the context states the records between two updates of the model.
+    """Return whether the batch size of the context, counted between two updates of the model, determines the rate.
 
-    Backward passes between updates cannot be meant then. One batch size does not determine the rates of a schedule.
+    The rate then counts all backward passes between two updates. The size of the data set must be known, and no step
+    may state several rates, because one batch size does not determine the rates of a schedule.
     """
     schedules = [node for node in nodes_of(run.mechanism) if len(set(_stated_rates(node))) > 1]
     return run.context.batch_size is not None and bool(run.sizes) and not schedules
 
 
 def _with_passes(node: MechanismSpec, passes: int) -> MechanismSpec | None:
-    """Return a training step that counts the records of all its backward passes, of which there are `passes`.
+    """Return a training step with `passes` times the stated sampling rate or batch size, at most all records.
 
-    The number of steps of the mechanism does not grow.
+    The step then counts the records of all its backward passes. The number of steps does not grow. Other mechanisms
+    are returned unchanged. The result is None for noisy SGD, whose noise for larger batches is unknown.
     """
     if isinstance(node, NoisySgdMechanism):
         return None  # a mean over more records moves less: its noise is unknown

@@ -58,7 +58,7 @@ def if_not(code: str) -> str:
 
 
 def assessed(assumptions: Sequence[Assumption], context: AssessmentContext) -> tuple[AssessedAssumption, ...]:
-    """Return the assumptions with the attestations of `context`, whose statements take precedence."""
+    """Return the assumptions with the attestations of `context`, which decide where `holds` is "unknown"."""
     given = {each.code: each for each in context.attested}
     return tuple(_assessed(each, given.get(each.code)) for each in assumptions)
 

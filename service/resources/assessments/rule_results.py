@@ -70,7 +70,7 @@ class RulingGrounds:
 def ruling(
     rule: PolicyRule, answer: ResponseFields, grounds: RulingGrounds, described: Callable[[], ResponseFields]
 ) -> ResponseFields:
-    """Return the result of a policy rule for the judged run (with the changes of its hazards).
+    """Return the result of a policy rule for the judged run (with the changes of its hazards), as fields of `Ruling`.
 
     `answer` is that of the judged run, and `grounds` has its assumptions. `described()` returns the answer for the run
     as described. A hazard is a known way in which a run is less private than described.
@@ -185,9 +185,10 @@ def _deciding_tolerance(limit: float, lower: float | None, upper: float | None) 
 def decision(
     policy: Policy, rule_results: Sequence[ResponseFields], digest: str, grounds: RulingGrounds
 ) -> ResponseFields:
-    """Return the verdict of a policy as fields of the response.
+    """Return the verdict of a policy as fields of `Decision`.
 
-    `digest` is that of the assessment and identifies the decision.
+    `rule_results` has the fields of a `Ruling` for each rule of the policy. `digest` is that of the assessment and
+    identifies the decision. `grounds` has what the verdict rests on beside the numbers.
     """
     counted = [each for each in rule_results if each["rule"].severity == "error"]
     resting = grounds.resting([each["rule"] for each in counted])

@@ -20,11 +20,11 @@ from service.resources.numbers import UNPROVED, enclosed_number, with_evidence_o
 
 
 def gdp_summary(curves: TradeOffPair, mu: ResponseFields) -> ResponseFields | None:
-    """Return mu of Gaussian differential privacy with its regret, as fields of the response, or None.
+    """Return mu of Gaussian differential privacy with its regret, as fields of `GdpSummary`, or None.
 
-    The result is None if mu is infinite, without proof, or 0 because its range of error rates may be empty. The regret
-    is the distance of the curve of mu-GDP below that of the run, along lines of slope 1. `curves` are those of the run,
-    and `mu` is the answer for the direction add.
+    The result is None if mu is infinite or without proof, or if its range of error rates may contain no point of the
+    curve. The regret is the distance of the curve of mu-GDP below that of the run, along lines of slope 1. `curves` are
+    those of the run, and `mu` is the answer for the direction add.
     """
     curve = curves.add
     if curve.evidence in UNPROVED or not math.isfinite(mu["upper"]) or range_may_be_empty(mu["notes"]):
@@ -42,11 +42,11 @@ def gdp_summary(curves: TradeOffPair, mu: ResponseFields) -> ResponseFields | No
 def one_point(
     mechanism: object, context: AssessmentContext, epsilon: ResponseFields, power: ResponseFields
 ) -> ResponseFields | None:
-    """Return upper bounds of the power: what one proved (epsilon, delta) alone allows, and that of the whole curve.
+    """Return the power that one proved (epsilon, delta) alone allows, and that of the run, as fields of `OnePoint`.
 
-    Both are at the false positive rate of the `context`. `epsilon` is the answer for the run of `mechanism` at the
-    delta of the context, and `power` that of its trade-off curve. The result is None if one of them has no upper bound,
-    if epsilon exceeds the largest allowed in a request, or if `mechanism` itself is a stated (epsilon, delta).
+    Both are upper bounds at the false positive rate of `context`. `epsilon` is the answer for the run of `mechanism` at
+    the delta of the context, and `power` that of its trade-off curve. The result is None if one of them has no upper
+    bound, if epsilon exceeds the largest allowed in a request, or if `mechanism` itself is a stated (epsilon, delta).
     """
     stated = isinstance(mechanism, ApproximateDpMechanism | PureDpMechanism)
     largest, known = epsilon["upper"], power["upper"]

@@ -23,6 +23,7 @@ from service.resources.abstract import Computation, Quote
 from service.resources.allowance import MOST_WORK, WorkBudgetShares
 from service.resources.caveats import caveats
 from service.resources.curve_points import points_of
+from service.resources.disputed import refuse_disputed
 from service.resources.estimates import quote, unpriced
 from service.resources.numbers import enclosed_number, notes_for, tightness
 from service.resources.parts import assumptions_of, attribute_error, mechanism_of, threat_model_of, worst_case_spec
@@ -104,6 +105,7 @@ def _held_against(request: AttackCountsRequest, rates: Region) -> _HeldAgainst:
         return _HeldAgainst()
     mechanism = mechanism_of(spec)
     try:
+        refuse_disputed(spec, attacker)
         threat_model = threat_model_of(attacker)
         worst_case = worst_case_beside(threat_model, mechanism)
         with at_most(MOST_WORK) as work:

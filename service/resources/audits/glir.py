@@ -48,7 +48,7 @@ LAW_SHARE: Final = 0.1
 
 
 def compute_glir_audit(request: AnyGlirRequest, digest: str, engine_version: str) -> GlirAuditResponse:
-    """Compute a GLiR audit (Gaussian likelihood ratio attack) of every step, and combine the steps.
+    """Compute a GLiR audit (gradient likelihood ratio attack) of every step, and combine the steps.
 
     `digest` and `engine_version` become fields of the response. If members are known, the attack is compared with
     theory. Raises OutOfDomain with the pointer of the faulty array, or ArchiveError.

@@ -25,7 +25,7 @@ QUERY_COST: Final = 2
 
 
 def glir_audit_quote(request: AnyGlirRequest) -> Quote:
-    """Return the estimated cost, in microseconds of CPU time, of a GLiR audit (Gaussian likelihood ratio attack).
+    """Return the estimated cost, in microseconds of CPU time, of a GLiR audit (gradient likelihood ratio attack).
 
     A worker computes the audit.
     """

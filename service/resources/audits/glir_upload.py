@@ -36,7 +36,8 @@ Shapes = dict[str, tuple[int, ...] | None]
 class GlirUpload(GlirParameters):
     """Parameters of an uploaded gradient likelihood ratio (GLiR) audit, digest of its archive and shapes of its arrays.
 
-    The digest of the request covers these fields. Equal content in another archive, or as JSON, has another digest.
+    `background_rows` has the number of background gradients of each step, 0 for none. The digest of the request covers
+    these fields. Equal content in another archive, or as JSON, has another digest.
     """
 
     archive_sha256: str

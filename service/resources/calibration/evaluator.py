@@ -16,11 +16,12 @@ from api_schemas.targets import CalibrationTarget, value_range
 from api_schemas.threat_models import ThreatModelSpec
 from service.privacy.composition.planning.plan import Plan
 from service.privacy.enclosure import Evidence
-from service.privacy.errors import NumericalFailure, PrivacyComputationError, UnsupportedCombination
+from service.privacy.errors import DisputedRun, NumericalFailure, PrivacyComputationError, UnsupportedCombination
 from service.privacy.numerics.work import at_most, is_spent, remaining_work
 from service.privacy.threat_models.relaxed import worst_case_beside
 from service.resources.abstract import ResponseFields
 from service.resources.answers import EngineAnswer, evaluate_question
+from service.resources.disputed import refuse_disputed
 from service.resources.parts import attribute_error, mechanism_of, options_of, threat_model_of
 from service.resources.read_numbers import ReadNumber
 from service.resources.violations import record_violation
@@ -48,7 +49,8 @@ class TargetEvaluation:
     meets, fails : bool
         Whether the target is certainly met, or certainly fails. Both are false if the limit lies inside the enclosure.
     height : float
-        Distance from being met, about in log odds of the answer. Positive while the target is not met.
+        Distance of the answer from its limit as a difference of log odds, positive while the target is not met. For
+        answers without an upper limit, such as epsilon, it is a difference of logarithms.
     to_failing : float
         How much larger the height must be for the target to fail provably.
     answer : dict
@@ -90,8 +92,7 @@ class PointEvaluation:
     def to_failing(self, group: Sequence[int]) -> float:
         """Return how much larger the largest height of `group` must be for a target to fail provably.
 
-        The height is the distance of a target from being met, about in log odds of the answer. `group` has indices of
-        targets.
+        The height is the distance of a target from being met (`TargetEvaluation`). `group` has indices of targets.
         """
         return min(self.targets[index].to_failing for index in group)
 
@@ -114,6 +115,7 @@ class Group:
 
     def plan(self) -> Plan:
         """Return the plan (engine, curves and cost) of this request. Raises PrivacyComputationError."""
+        refuse_disputed(self.request.mechanism, self.request.threat_model)
         mechanism, options = mechanism_of(self.request.mechanism), options_of(self.request)
         return threat_model_of(self.request.threat_model).plan(mechanism, "auto", options)
 
@@ -154,6 +156,8 @@ class Evaluator:
         if number not in self.evaluations and number not in self.refusals:
             try:
                 self.evaluations[number] = self._evaluate(number)
+            except DisputedRun:  # no other number is nearer to the limit
+                raise
             except (*DOES_NOT_FIT, PrivacyComputationError) as error:
                 if isinstance(error, NumericalFailure):
                     record_violation(error)
@@ -247,8 +251,9 @@ def _target_evaluation(target: CalibrationTarget, answer: ResponseFields) -> Tar
 def _height(target: CalibrationTarget, value: float, place: int, read: ReadNumber) -> float:
     """Return the distance of a bound `value` from the limit of `target`, positive if the target is not met.
 
-    The unit is log odds within the range of the number. Logarithms represent numbers that are too small for doubles.
-    `place` selects the lower or the upper bound in `read`.
+    The distance is the difference of ln((x - least)/(most - x)) at the bound and at the limit, where least and most
+    limit the answer; for an infinite most it is that of ln(x - least). The logarithms in `read` replace a bound that is
+    too small for doubles. `place` is 0 for the lower and 1 for the upper bound.
     """
     least, most = value_range(target)
     logarithm = None if read.log10 is None or least > 0 else read.log10[place] * math.log(10)

@@ -128,9 +128,9 @@ def _failing(
 ) -> PointEvaluation | None:
     """Return an evaluation near the result `value` at which a target of `group` certainly fails, or None.
 
-    `scale` has the numbers that may be evaluated. The search starts at the neighbour `beside` of the calibrated number
-    and continues at growing distances. It ends not much further away than necessary, also if bounds come from two
-    theorems.
+    `scale` has the numbers that may be evaluated. `beside` is the evaluation at the neighbour of the calibrated number.
+    If no target fails there, numbers at growing distances towards less privacy are evaluated until a target fails, and
+    then numbers between the last two.
     """
     if beside.failing(group) is not None:
         return beside

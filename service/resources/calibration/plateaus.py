@@ -44,7 +44,8 @@ def beyond_plateau(evaluator: Evaluator, scale: Scale, found: SearchResult) -> S
     """Return the least private number in the next plateaus that meets the targets, or `found` itself.
 
     A plateau is a range of the free number with a constant number of training steps. The search ends after MISSES
-    plateaus in turn without a number that meets the targets, and where a number cannot be answered.
+    plateaus in turn without a number that meets the targets, and where a number cannot be answered. `scale` is the
+    range of the free number and its direction towards less privacy.
     """
     best, at, misses = found, found.value.number, 0
     while misses < MISSES:
@@ -67,7 +68,7 @@ def _within(evaluator: Evaluator, scale: Scale, first: PointEvaluation, group: t
     """Return the least private number that meets the targets `group` within the plateau of the number of `first`.
 
     The targets are met at `first`, the first number of the plateau. A plateau is a range of the free number with a
-    constant number of training steps.
+    constant number of training steps. `scale` is the range of the free number and its direction towards less privacy.
     """
     if scale.low == scale.high:
         return SearchResult("met", first, group, whole=scale.whole)
@@ -79,7 +80,8 @@ def _within(evaluator: Evaluator, scale: Scale, first: PointEvaluation, group: t
 def _with_neighbour(best: SearchResult, beside: PointEvaluation, scale: Scale) -> SearchResult:
     """Return a result at the end of a plateau, with the first number of the next plateau as its neighbour.
 
-    A plateau is a range of the free number with a constant number of training steps.
+    `beside` is the evaluation at this neighbour, and `scale` the range of the free number. A plateau is a range of the
+    free number with a constant number of training steps.
     """
     fails = beside.failing(best.group) is not None
     near = fails and scale.are_neighbours(best.value.number, beside.number)
@@ -102,7 +104,8 @@ def _fails_too(evaluator: Evaluator, scale: Scale, best: SearchResult) -> tuple[
 def _next_plateau(evaluator: Evaluator, scale: Scale, at: float) -> tuple[float, float] | None:
     """Return (first, last) number of the next plateau from `at` towards less privacy, or None at the end of the range.
 
-    A plateau is a range of the free number with a constant number of training steps.
+    A plateau is a range of the free number with a constant number of training steps. `scale` is this range and its
+    direction towards less privacy.
     """
     here, end = _steps(evaluator, at), scale.first
     first = _first_where(lambda number: _steps(evaluator, number) != here, at, end, whole=scale.whole)

@@ -130,7 +130,7 @@ def _response(
 def calibrations_quote(request: CalibrationsRequest) -> Quote:
     """Return the estimated cost of a calibration, in microseconds of CPU time.
 
-    A calibration never runs in the event loop. It is a multiple of the cost of one evaluation of the request.
+    The estimate is a multiple of the cost of one evaluation of the request. A calibration never runs in the event loop.
     """
     _directions(request)
     try:
@@ -165,11 +165,11 @@ def _directions(request: CalibrationsRequest) -> Directions:
 
 
 def _answers(request: CalibrationsRequest, evaluation: PointEvaluation, work: Work) -> ResponseFields:
-    """Return the answers at `evaluation`, a value of the free number, in the order of the targets.
+    """Return the fields `answers`, `worst_cases`, `assumptions` and `hazards` at `evaluation`.
 
-    The worst case accompanies the answers of weaker attackers. Each assumption and hazard is listed once. Raises
-    PrivacyComputationError. A hazard is a known way in which a run is less private than described. `work` is what the
-    answers may use.
+    `evaluation` belongs to a value of the free number, which `request` contains. The answers are in the order of the
+    targets. Those of weaker attackers have an entry in `worst_cases`. Each assumption and hazard is listed once. `work`
+    is what the answers may use. Raises PrivacyComputationError.
     """
     answers = {index: target.answer for index, target in enumerate(evaluation.targets)}
     beside: dict[int, ResponseFields] = {}
@@ -201,9 +201,11 @@ def _answers(request: CalibrationsRequest, evaluation: PointEvaluation, work: Wo
 
 
 def _witness(evaluator: Evaluator, found: SearchResult) -> tuple[ResponseFields | None, ResponseFields | None]:
-    """Return the proof that the result `found` is the limit as (witness, None), or (None, reason) without a proof.
+    """Return (witness, None), or (None, reason) if no number is proved to be the limit.
 
-    A witness is a less private number next to the result at which a target provably fails.
+    A witness is a less private number next to the result `found` at which a target provably fails. The reason has the
+    members `reason` (a sentence), `undecided` and `fails`: the neighbouring number at which no target is decided, and
+    the nearest number at which a target provably fails. Both are None if no such number was evaluated.
     """
     fails = undecided = None
     if found.failing is not None:
@@ -216,10 +218,10 @@ def _witness(evaluator: Evaluator, found: SearchResult) -> tuple[ResponseFields 
 
 
 def _limit(found: SearchResult, missing: ResponseFields | None) -> WidthLimit | None:
-    """Return the code of the reason why no number next to the result `found` is proved to fail a target.
+    """Return a code that says why the result `found` has no witness (a neighbouring number that fails a target).
 
-    `missing` has the numbers next to the result that were evaluated. The code is None if the status is `trivially_met`:
-    every less private number meets the targets, too.
+    `missing` is the second item of `_witness`. The result is None if the status is `trivially_met`: every less private
+    number meets the targets, too, so that nothing is missing.
     """
     if found.status == "trivially_met":
         return None

@@ -59,7 +59,10 @@ def _worst(outcomes: list[tuple[str, str]]) -> str:
 
 
 def _outcomes(request: BoundsRequest, question: QuestionSpec, answer: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the outcome of each check of `answer` to `question`, with the reason for a disagreement."""
+    """Yield (outcome, reason) for each check of `answer` to `question`; the reason is "" without a disagreement.
+
+    Outcomes are `agreed`, `not_decided`, `not_covered` and `disagreed`.
+    """
     try:
         steps = steps_of(request.mechanism, request.threat_model)
         comparison_of(question, 0.0)
@@ -77,8 +80,9 @@ def _by_the_checker(
 ) -> tuple[str, str]:
     """Return the outcome of the checker for one number of a run with these steps, and the reason.
 
-    `number` has the bounds of the answer to `question`. `reads` names the quantity of a curve. The safe bound must
-    hold, and no number beyond the other bound may hold.
+    `number` has the bounds of the answer to `question`. `reads` names the quantity of a curve. The outcome is
+    "disagreed" if the checker refutes the safe bound, or proves a stronger claim than the other bound allows: the next
+    double below a lower bound, or above the upper bound of a type II error.
     """
     lower, upper = float(number["lower"]), float(number["upper"])
     safe, better = (

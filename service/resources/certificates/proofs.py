@@ -37,10 +37,10 @@ class NumberCondition:
     directions: tuple[Literal["add", "remove"], ...]
 
     def prove(self, steps: Sequence[Step]) -> list[dict[str, Any]]:
-        """Return the verdict of the checker for a run of these steps in each direction, as fields of a response.
+        """Return fields of `CertificateProof` for each direction: the verdict of the checker for a run of these steps.
 
-        A run of mirrored steps has the same law in both directions, and one proof. A mirrored step compares two laws
-        that are mirror images at 0, as when one record replaces another.
+        A run of mirrored steps has the same law in both directions, and one proof. A mirrored step compares a law with
+        its mirror image about 0, as when one record replaces another.
         """
         proved = self.directions[:1] if all(step.mirrored for step in steps) else self.directions
         found = [self._checked(steps, direction) for direction in proved] * (len(self.directions) // len(proved))

@@ -58,10 +58,10 @@ AT_A_RATE: Final = (
 def counterexample_attack(
     claim: Claim, answer: ResponseFields, curves: TradeOffPair, attacker: str, model: CostModel
 ) -> ResponseFields:
-    """Return an attack whose certified power refutes an unsafe claim.
+    """Return an attack whose certified power refutes an unsafe claim, as fields of `ShowingAttack`.
 
-    `answer` has the number that the claim is about, and `curves` are those of the run. The attack has no rate and no
-    power if the search for the rate would cost more than LARGEST_COST by the cost `model` of the curves, or finds none.
+    `answer` has the number that the claim is about, and `curves` are those of the run. Rate and power of the attack are
+    None if the search for the rate would cost more than LARGEST_COST by the cost `model` of the curves, or finds none.
     `attacker` is the type of the threat model.
     """
     asked: Direction = claim.question.direction

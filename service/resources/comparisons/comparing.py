@@ -114,7 +114,7 @@ def _response(
 
 
 def _by_parameters(one: Run, other: Run) -> ResponseFields | None:
-    """Return which of two runs has the more private trade-off curve, and the theorem, if parameters decide.
+    """Return the fields `curves` and `theorem` of `ComparedPair` if the parameters of two runs order their curves.
 
     The result is None if no theorem on the parameters orders the two curves, so that they have to be evaluated.
     """
@@ -213,9 +213,9 @@ def _verdict(rates: FloatArray, one: _Run, other: _Run) -> ResponseFields:
 def _ranked(
     request: ComparisonsRequest, runs: Sequence[_Run], pairs: Sequence[ResponseFields], place: int, each: _Quantity
 ) -> ResponseFields:
-    """Return the comparison of one quantity as fields of the response, with the runs that have the best value.
+    """Return the comparison of one quantity, with the runs that have the best value, as fields of `RankedQuantity`.
 
-    `pairs` are the comparisons of pairs of runs, and `place` is the index of the quantity.
+    `pairs` are the comparisons of pairs of runs, and `place` is the index of the quantity `each`.
     """
     count = len(runs)
     verdicts: list[list[Sign]] = [["equal"] * count for _ in runs]

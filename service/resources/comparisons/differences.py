@@ -16,10 +16,10 @@ LARGEST_LOG10 = 308.0
 
 
 def sign_of(first: Sequence[ReadNumber], second: Sequence[ReadNumber]) -> Sign:
-    """Return the sign of the difference `first` - `second`, or that the enclosures do not decide.
+    """Return whether `first` or `second` is smaller, whether both are equal, or that the enclosures do not decide.
 
-    Each side has one number. The type II error may accompany a power; the larger error means the smaller power. Either
-    number may decide.
+    Each side has one number, or a power and the type II error: the larger error means the smaller power. Either number
+    may decide.
     """
     for one, other in zip(first, second, strict=True):
         turned = one.guarantee and len(first) > 1
@@ -120,8 +120,8 @@ def _power_of_ten(log10: float, side: int) -> float:
 def best_of(numbers: Sequence[ReadNumber], signs: Sequence[Sequence[Sign]]) -> tuple[list[int], bool]:
     """Return the indices of the runs with the best safe bound, and whether these runs are provably the best.
 
-    `signs[i][j]` compares the numbers i and j. Numbers without an enclosure are never best and make the ranking
-    uncertain.
+    `signs[i][j]` says which of the numbers i (first) and j (second) is smaller. Numbers without an enclosure are never
+    best and make the ranking uncertain.
     """
     known = [place for place, number in enumerate(numbers) if number.lower is not None]
     if not known:

@@ -214,9 +214,10 @@ def _enumerates_adjacent(request: PmpExponentialRequest) -> bool:
 
 
 def _by_sensitivity(request: PmpExponentialRequest, scaled: _Scaled) -> Enclosure:
-    """Enclose epsilon (s / S), with s the sensitivity on the parent set and S the sensitivity on all data.
+    """Enclose the product of the requested epsilon and the ratio of two sensitivities.
 
-    The parent set is the population of which a random half is the data.
+    The ratio is that of the sensitivity on the parent set (the population of which a random half is the data) to the
+    sensitivity that scales the logits.
     """
     factor = request.epsilon / (scaled.sensitivity * scaled.records)
     change, slack = scaled.losses.widest_range, scaled.losses.range_error
@@ -232,8 +233,9 @@ def _by_sensitivity(request: PmpExponentialRequest, scaled: _Scaled) -> Enclosur
 def _proved(request: PmpExponentialRequest, scaled: _Scaled) -> float:
     """Return an epsilon of differential privacy that the mechanism has for all data, rounded up.
 
-    The value is epsilon (sensitivity on all data)/(sensitivity). For distances it is also at most epsilon/(sensitivity)
-    max |w - v|. A requested sensitivity of given losses is trusted, and corrected if the losses exceed it by rounding.
+    The value is epsilon B/S, where S is the sensitivity that scales the logits, and B that on all possible data. For
+    Euclidean losses, B is also at most the largest distance between two objects, for a mean divided by the number of
+    records. For given losses, the requested S is trusted as B, and only enlarged if the losses exceed S by rounding.
     """
     factor = request.epsilon / scaled.sensitivity
     if scaled.beyond is None:

@@ -53,7 +53,7 @@ def block_points(request: SweepsRequest) -> int:
 def evaluate_points(request: SweepsRequest) -> Iterator[tuple[tuple[float, ...], Point]]:
     """Yield the varied numbers and the answer of every requested point of a sweep, in order.
 
-    One block is in memory at a time.
+    One block (points that are evaluated together) is in memory at a time.
     """
     places, numbers, asked = request.places, list(request.points()), request.asked_points
     size = block_points(request)

@@ -36,7 +36,7 @@ class Quantity(NamedTuple):
     reads: str | None = None
 
     def of(self, answer: ResponseFields) -> Mapping[str, Any]:
-        """Return the number of this column from the answer to its question."""
+        """Return the number of this column, with `value` and bounds, from the answer to its question."""
         return answer if self.point is None else answer["points"][self.point][self.reads]
 
 
@@ -88,7 +88,7 @@ class Column:
 
     @property
     def response_fields(self) -> ResponseFields:
-        """Column in the format of responses."""
+        """Column as fields of `SweptAnswer`."""
         place, label, point, reads = self._quantity
         names = (*NUMBERS, *LOGARITHMS) if self._is_small else NUMBERS
         numbers: ResponseFields = dict(zip(names, zip(*self._numbers, strict=True), strict=False))

@@ -9,6 +9,7 @@ from pydantic import ValidationError
 from api_schemas.problems import FieldError, ProblemType, field_errors
 from service.privacy.errors import (
     DeadlinePassed,
+    DisputedRun,
     NumericalFailure,
     OutOfDomain,
     PrivacyComputationError,
@@ -30,22 +31,31 @@ KINDS: Final[dict[type[PrivacyComputationError], Kind]] = {
     UnsupportedCombination: Kind("/problems/unsupported-combination", "Combination not supported"),
     NumericalFailure: Kind("/problems/numerical-failure", "Numerical failure"),
     DeadlinePassed: Kind("/problems/out-of-time", "Time limit exceeded"),
+    DisputedRun: Kind("/problems/result-quarantined", "Result under examination"),
 }
-LASTING: Final = frozenset(kind.type for error, kind in KINDS.items() if error is not DeadlinePassed) | {INVALID.type}
+LASTING: Final = frozenset(KINDS[error].type for error in (OutOfDomain, UnsupportedCombination, NumericalFailure)) | {
+    INVALID.type
+}
 NO_TIME: Final = (
     "The sweep reached its time limit before this point was answered. Send the sweep to POST /v1/jobs, or send "
     "the unanswered points in another sweep."
+)
+DISPUTED: Final = (
+    "Two independent engines disagree about this run, so its numbers are not served. Do not use earlier copies of them."
 )
 NO_NUMBER: Final = "A check of the computation failed. The response contains no number."
 
 
 def is_lasting(problem_type: str) -> bool:
-    """Return whether a repeated computation has the same problem. Limits of time and memory depend on the machine."""
+    """Return whether a repeated computation has the same problem.
+
+    Limits of time and memory depend on the machine, and disputed runs on the service.
+    """
     return problem_type in LASTING
 
 
 def problem_of(point: int, error: Exception) -> ResponseFields:
-    """Return the problem document of the point with the index `point` of a sweep.
+    """Return the problem of the point with the index `point` of a sweep, as fields of `PointProblem`.
 
     Raises `error` itself unless it is an error of a request.
     """
@@ -65,6 +75,8 @@ def _kind_and_errors(error: Exception) -> tuple[Kind, tuple[FieldError, ...]]:
             detail = NO_NUMBER
         case DeadlinePassed():
             detail = NO_TIME
+        case DisputedRun():
+            detail = DISPUTED
         case _:
             raise error
     return KINDS[type(error)], (FieldError(pointer=error.pointer, detail=detail),)

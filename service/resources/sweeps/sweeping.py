@@ -88,7 +88,10 @@ class _SweepRows:
 
     @property
     def worst_case(self) -> ResponseFields | None:
-        """Answers against the strongest attacker if the request names a weaker attacker, else None."""
+        """Answers against the strongest attacker, as fields of `SweptWorstCase`.
+
+        None if the request itself is about the strongest attacker, or if no point has an answer.
+        """
         if not self._models:
             return None
         model = self._models[0] if len(self._models) == 1 else None

@@ -150,6 +150,57 @@ def test_attack_in_three_zones_is_attained(counts: TrialCounts, phi: Callable[[F
 
 
 @pytest.mark.parametrize(("counts", "phi"), LAWS)
+def test_attack_in_many_zones_is_attained(counts: TrialCounts, phi: Callable[[Fraction], Fraction]) -> None:
+    """An explicit score attains the law of the attack in many zones, for which a coin splits outcomes at many rates."""
+    random = np.random.default_rng(20261129)
+    for _ in range(PAIRS):
+        pair = small_pair(random)
+        cuts = sorted({Fraction(int(each), 1000) for each in random.integers(1, 900, 4)})
+        cells = list(itertools.pairwise([Fraction(0), *cuts]))
+        tops = sorted((Fraction(int(each), 1000) for each in random.integers(900, 1001, len(cells))), reverse=True)
+        # Scores rise from the least telling cell; untested outcomes up to the rate of the cell lie below it.
+        power, rate, below, done = Fraction(0), Fraction(0), [Fraction(0), Fraction(0)], cuts[-1]
+        for (left, right), top in reversed(list(zip(cells, tops, strict=True))):
+            for side, mass in enumerate((_mass(pair, done, top), _mass(pair, left, right))):
+                before = tuple(below)
+                below[0] += mass
+                below[1] += (top - done, right - left)[side]
+                if side == 1:
+                    power += phi(below[0]) - phi(before[0])
+                    rate += phi(below[1]) - phi(before[1])
+            done = top
+        t = [_mass(pair, Fraction(0), each) for each in (*(left for left, _ in cells), cuts[-1], *tops)]
+        masses, heights = t[: len(cells) + 1], t[len(cells) + 1 :]
+        assert power == sum(phi(v - a) - phi(v - b) for v, a, b in zip(heights, masses, masses[1:], strict=False))
+        assert rate == sum(phi(v - a) - phi(v - b) for v, (a, b) in zip(tops, cells, strict=True))
+
+
+def _mass(pair: list[tuple[Fraction, Fraction]], first: Fraction, last: Fraction) -> Fraction:
+    """Return the P-mass of the outcomes between the rates `first` and `last`, most telling first."""
+    total, used = Fraction(0), Fraction(0)
+    for p, q in pair:
+        total += p * max(min(used + q, last) - max(used, first), Fraction(0)) / q
+        used += q
+    return total
+
+
+@pytest.mark.parametrize("index", [*range(8), *(thorough(index) for index in range(8, 60))])
+def test_bounds_of_random_numbers_of_trials_nearly_meet(index: int) -> None:
+    """The bounds of epsilon differ by at most 2 % for random numbers of trials of mean up to 40."""
+    random = np.random.default_rng([20261130, index])
+    mean = float(10 ** random.uniform(0.05, 1.6))
+    laws_of_trials: list[dict[str, Any]] = [
+        {"type": "geometric", "mean": mean},
+        {"type": "poisson", "mean": mean},
+        *({"type": "truncated_negative_binomial", "mean": mean, "shape": shape} for shape in (-0.5, 0, 0.5, 3)),
+    ]
+    base = gdp(float(10 ** random.uniform(-1, 0.8)))
+    trials = laws_of_trials[int(random.integers(len(laws_of_trials)))]
+    found = epsilon({"type": "selected", "mechanism": base, "trials": trials}, float(10 ** random.uniform(-9, -3)))
+    assert 0 < found.lower <= found.upper <= 1.02 * found.lower
+
+
+@pytest.mark.parametrize(("counts", "phi"), LAWS)
 def test_attacks_stay_below_upper_bound_and_above_plain_orders(
     counts: TrialCounts, phi: Callable[[Fraction], Fraction]
 ) -> None:

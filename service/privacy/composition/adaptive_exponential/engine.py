@@ -138,11 +138,11 @@ def sampled(engine: Engine, steps: Steps, options: EngineOptions) -> TradeOffPai
 
 
 def _curve_of_first_steps(groups: Groups, inside: Groups) -> AbstractTradeOff | None:
-    """Return the curve of the first exponential steps of a run that is too long for the recursion, as a lower bound.
+    """Return the curve of up to MOST_STEPS equal exponential steps of a longer run, as a lower bound, or None.
 
     Ignoring the other steps makes no attack stronger. `groups` has pairs (epsilon, count) of all exponential steps, and
-    `inside` those that the recursion covers. The result is None if `inside` is not empty, or if epsilon of the steps is
-    below SMALLEST_EPSILON.
+    `inside` those that the recursion covers. The steps are those of the group with the largest variance of the loss.
+    The result is None if `inside` is not empty, or if epsilon of the steps is below SMALLEST_EPSILON.
     """
     epsilon, count = _main(groups)
     if inside or epsilon < SMALLEST_EPSILON:

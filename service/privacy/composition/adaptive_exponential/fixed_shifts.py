@@ -56,7 +56,7 @@ class TwoOutcomes(ResolvedStep):
 
 @final
 class FixedShifts(AbstractTradeOff):
-    """Trade-off curve of exponential steps with fixed shifts, beside the steps `others`.
+    """Trade-off curve of exponential steps with fixed shifts, composed with the steps `others`.
 
     The shift t of a step with the loss t or t - epsilon is the same share of every step's epsilon. Some data sets
     attain every share, so each curve is a lower bound. The best share differs between evaluations. It is estimated from
@@ -77,11 +77,12 @@ class FixedShifts(AbstractTradeOff):
         *,
         reflected: bool = False,
     ) -> None:
-        """Store the steps and the guide; `least` is another attained curve, which is its own inverse, or None.
+        """Store the steps and the guide.
 
-        `groups` has pairs (epsilon, count) of the exponential steps, and `guide` approximates the resulting curve.
-        `others` is the run of all other steps, and `reflected` swaps the hypotheses. The engines of the fixed shifts
-        get the `options`.
+        `groups` has pairs (epsilon, count) of the exponential steps, and `others` is the run of all other steps.
+        `guide` approximates the resulting curve. `least` is a further lower bound of the worst case, a curve that is
+        its own inverse, or None; each number takes the better of both bounds. `reflected` swaps the hypotheses. The
+        engines of the fixed shifts get the `options`.
         """
         self._groups, self._others, self._least = groups, others, least
         self._guide, self._options, self._reflected = guide, options, reflected
@@ -136,9 +137,10 @@ class FixedShifts(AbstractTradeOff):
 
     @np.errstate(all="ignore")
     def _share(self, x: float) -> int:
-        """Estimate the best ratio t/epsilon, in units of 1/SHARES, where a step has the loss t or t - epsilon.
+        """Estimate the ratio t/epsilon with the largest profile, in units of 1/SHARES.
 
-        All exponential steps have the same ratio. The curve is evaluated at a privacy loss of x nats.
+        A step has the loss t or t - epsilon, and all exponential steps have the same ratio. The curve is evaluated at a
+        privacy loss of x nats.
         """
         threshold = abs(x) * self._own_part if math.isfinite(x) else 0.0
         shares = np.arange(SHARES // 2, SHARES) / SHARES

@@ -63,8 +63,9 @@ class GroupGrid:
 def grid_for(groups: Groups, tolerance: float = 0.0) -> GroupGrid | None:
     """Return the grid of losses (nats) for a recursion over groups (epsilon, count) of exponential steps.
 
-    The result is None if the recursion would have too many tables, too few cells for its work limit, or would round an
-    epsilon by more than WORST_ROUNDING, relatively. `tolerance` is the relative width of delta to reach.
+    The result is None if the recursion would have too many tables, if its work limit allows too few cells, or if every
+    grid rounds some epsilon by more than WORST_ROUNDING, relatively. `tolerance` is the relative width of delta to
+    reach.
     """
     tables = math.prod(count + 1 for _, count in groups)
     largest = max(epsilon for epsilon, _ in groups)
@@ -109,7 +110,8 @@ def curve_of(groups: Groups, tolerance: float) -> SymmetricPolygon:
 
     An adversary chooses the position of each step's loss interval. The nodes are those of the recursions `fixed_order`
     (lower bounds) and `any_order` (upper bounds). Near the largest loss, delta has a closed form with further nodes.
-    The work counts even if the curve is cached. `tolerance` is the relative width of delta that the grid aims at.
+    The work counts against the limit of the request even if the curve is cached. `tolerance` is the relative width of
+    delta that the grid aims at.
     """
     found, work = _curve_of(groups, tolerance)
     count_work(work)
@@ -150,8 +152,9 @@ def _nodes_below_end(
 ) -> tuple[FloatArray, FloatArray]:
     """Return the nodes (losses in nats) below the range of the closed form, and bounds of delta and 1 - delta there.
 
-    The bounds have the shape (4, nodes): lower and upper bound of delta, and of 1 - delta. `cells_from_end` is the
-    largest distance of a node from the largest loss, in grid cells; None means no limit.
+    The bounds have the shape (4, nodes): lower and upper bound of delta, then lower and upper bound of 1 - delta.
+    `groups` has pairs (epsilon, count) of exponential steps. `cells_from_end` is the largest distance of a node from
+    the largest loss, in grid cells; None means no limit.
     """
     counts = [count for _, count in groups]
     high = any_order(grid.spacing, tuple(zip(grid.above, counts, strict=True)), cells_from_end)
@@ -177,8 +180,8 @@ def _refined(
 ) -> tuple[FloatArray, FloatArray, float]:
     """Return nodes (losses) and bounds on a finer grid where delta is not close to 1, and the finer spacing in nats.
 
-    The bounds and the old `values`, shape (4, nodes), are lower and upper bound of delta and of 1 - delta. The run has
-    a single group of equal steps.
+    The bounds and the old `values`, shape (4, nodes), are lower and upper bound of delta, then those of 1 - delta.
+    `groups` has a single pair (epsilon, count): the run has equal steps.
     """
     ((epsilon, count),) = groups
     cells = math.ceil(epsilon / spacing)

@@ -96,11 +96,11 @@ class Side:
         return np.clip(values * (1 - self.sign * SLACK) - self.sign * TINY, 0.0, 1.0)
 
     def complements(self, of_profile: FloatArray) -> FloatArray:
-        """Return bounds of 1 - delta from bounds of the profile delta, rounded to the safe side."""
+        """Return bounds of 1 - delta from bounds of delta, `of_profile`, rounded to the safe side as by `smaller`."""
         return np.clip((1 - of_profile) - self.sign * COMPLEMENT_ERROR, 0.0, 1.0)
 
     def profiles(self, of_complement: FloatArray) -> FloatArray:
-        """Return bounds of the profile delta from bounds of 1 - delta, rounded to the safe side."""
+        """Return bounds of delta from bounds of 1 - delta, `of_complement`, rounded to the safe side as by `larger`."""
         return np.clip((1 - of_complement) + self.sign * COMPLEMENT_ERROR, 0.0, 1.0)
 
     def start(self) -> NodeValues:
@@ -197,7 +197,7 @@ def _extended(side: Side, before: NodeValues, start: int, stop: int) -> NodeValu
     """Return the profile delta at the nodes x_i = i h, i = `start` ... `stop`, where i may be negative.
 
     h is the spacing of the grid in nats. c = 1 - delta satisfies c(-x) = e^-x c(x), so that delta(-x) = (1 - e^-x) +
-    e^-x delta(x). `before` has the profile for i >= 0, and `side` rounds to the safe side.
+    e^-x delta(x). `before` has the profile for i >= 0, and `side` rounds outwards.
     """
     if start < before.first:
         turned = -start + 1
@@ -219,9 +219,10 @@ def _extended(side: Side, before: NodeValues, start: int, stop: int) -> NodeValu
 
 
 def _split(profile: FloatArray, shifts: WorstShifts, rows: int) -> int:
-    """Return the row (node) from which the new profile delta is about 1/2 or less.
+    """Return the first of `rows` rows (nodes) at which the new profile delta is about 1/2 or less; `rows` if none.
 
-    The estimate uses a few shifts of the step's losses.
+    `profile` is delta before the step, from m nodes left of the first row on, for a step of the range m cells. The
+    estimate uses a few of the `shifts` of the step's losses.
     """
     m, high, low = shifts.cells, shifts.high, shifts.low
     few = sorted({0, m // 8, m // 4, m // 2, 3 * m // 4, m})
@@ -233,8 +234,9 @@ def _curvature(ends: NodeValues, h: float, m: int) -> FloatArray:
     """Return |C|/s (1 - e^-h)^2 for each cell of shifts t of width h, at the smaller t of the cell.
 
     For shifts inside the cell, the profile after the step, bounded by chords, is A + B s + C/s with s = e^t and
-    coefficients A, B, C. The values come from the node to the left of x - t. `m` is the range of the step in cells.
-    `ends` is the profile before the step.
+    coefficients A, B, C. `ends` is the profile before the step, and `m` is the range of the step in cells. The result
+    has one number for each node of `ends` but the last m + 1: the node to the left of x - t, for the loss x after the
+    step.
     """
     falls = np.where(ends.profile[:-1] > 0.5, np.diff(ends.complement), -np.diff(ends.profile))
     both = falls[: len(falls) - m] - math.exp(-m * h) * falls[m:]
@@ -244,9 +246,9 @@ def _curvature(ends: NodeValues, h: float, m: int) -> FloatArray:
 def _with_closed_form(side: Side, found: NodeValues, end: int, ranges: tuple[int, ...]) -> NodeValues:
     """Append the closed form of the profile delta near the largest loss of a run of exponential steps.
 
-    A step has two losses, and there every step must have the larger one. `end` is the index of the largest loss on the
-    grid, and `ranges` are the differences of both losses of each step, in multiples of the grid spacing. `found` has
-    the profile at smaller losses, and `side` rounds to the safe side.
+    A step has two losses. Near the largest loss of the run, every step has the larger one. `end` is the index of the
+    largest loss on the grid, and `ranges` are the differences of both losses of each step, in multiples of the grid
+    spacing. `found` has the profile at smaller losses, and `side` rounds outwards.
     """
     away = np.arange(end - found.last - 1, -1, -1, dtype=np.float64) * side.spacing
     logs = log_end_profile(away, [multiple * side.spacing for multiple in ranges])
@@ -259,10 +261,11 @@ def _with_closed_form(side: Side, found: NodeValues, end: int, ranges: tuple[int
 
 
 def log_end_profile(away: FloatArray, ranges: list[float]) -> tuple[FloatArray, FloatArray]:
-    """Return ln delta at a distance `away` below the largest loss, and a bound of its error, in the shape of `away`.
+    """Return ln delta at a distance `away` below the largest loss, and a bound of its absolute error.
 
-    `ranges` are the ranges of all steps in nats, and the largest loss is their sum. `away` is in [0, smallest range].
-    The logarithm is -inf at 0. Errors are relative to the terms, so that a small 1 - delta keeps its relative accuracy.
+    Both have the shape of `away`. `ranges` are the ranges of all steps in nats, and the largest loss is their sum.
+    `away` is in [0, smallest range]. The logarithm is -inf at 0. The error is proportional to the terms of the
+    logarithm, so that a small 1 - delta keeps its relative accuracy.
     """
     k = len(ranges)
     shift = away / (k + 1)

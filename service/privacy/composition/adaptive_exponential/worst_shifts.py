@@ -76,9 +76,10 @@ class WorstShifts:
         return len(self.high) - 1
 
     def edges(self) -> np.ndarray:
-        """Return the increasing indices r of shifts between which cells of several shifts lie.
+        """Return the increasing indices r, from 0 to m, that divide the shifts into wide cells of several shifts each.
 
-        The shift with the index r is t = eta - r h, where eta is the range of the losses and h the grid spacing.
+        The shift with the index r is t = eta - r h, where eta is the range of the losses, h the grid spacing and m =
+        eta/h.
         """
         return _edges(self.cells)
 
@@ -126,11 +127,12 @@ def largest(values: FloatArray, curvature: FloatArray | None, shifts: WorstShift
 def _optimal_ranges(
     values: FloatArray, shifts: WorstShifts, blocks: int, *, above: bool
 ) -> tuple[np.ndarray, np.ndarray, FloatArray]:
-    """Return the first and last shift of each block of rows that may be optimal, and the values of a good shift.
+    """Return the first and last shift that may be optimal for each block of rows, and F at one good shift of the block.
 
-    `values` is the profile v before the step, whose range is m cells. The results are F(i, r) = high_r v_{i+r} + low_r
-    v_{i+r+m} at the rows i of the block and the good shift r, shape (blocks, ROWS). `above` is whether all shifts t
-    count.
+    F(i, r) = high_r v_{i+r} + low_r v_{i+r+m} is the new profile in row i for the shift r, from the profile v =
+    `values` before the step, whose range is m cells. The first two results have the shape (blocks,), and the third has
+    the shape (blocks, ROWS). With `above`, the optimum over all shifts t is proved to lie between the first and the
+    last shift, as upper bounds need. Otherwise the range is a guess.
     """
     m, edges = shifts.cells, shifts.edges()
     rows = ROWS * np.arange(blocks + 1)
@@ -155,7 +157,7 @@ def _optimal_ranges(
 
 @np.errstate(invalid="ignore", divide="ignore")
 def _cell_bounds(heads: FloatArray, tails: FloatArray, table: FloatArray, shifts: WorstShifts) -> FloatArray:
-    """Return upper bounds of F in each wide cell of shifts, from the values at the edges of the cell.
+    """Return upper bounds of F in each wide cell of shifts, from the values at its edges, shape (edges - 1, rows).
 
     F(i, r) = high_r v_{i+r} + low_r v_{i+r+m} is the new profile in row i for the shift r, from the earlier profile v.
     `heads`, `tails` and `table` are v_{i+r}, v_{i+r+m} and F at the edges, shape (edges, rows).
@@ -176,10 +178,11 @@ def _update_best(
     first: np.ndarray,
     last: np.ndarray,
 ) -> None:
-    """Update the maximum of F at every row with all shifts from `first` to `last` of the row's block.
+    """Update the maximum of F at every row, `best`, in place by all shifts from `first` to `last` of the row's block.
 
-    F is the new profile in a row for one shift, from the earlier profile `values`. `best` has the maximum so far, and
-    `curvature` bounds F inside a cell of shifts (None: not needed).
+    F is the new profile in a row for one shift, from the earlier profile `values`. `best` has the maximum so far at
+    each row. `first` and `last` have the shape (blocks,), for blocks of ROWS rows. `curvature` bounds F inside a cell
+    of shifts (None: not needed).
     """
     order = np.argsort(last - first, kind="stable")
     order = order[(last > first)[order]]
@@ -214,7 +217,8 @@ def _windows(values: FloatArray, at: np.ndarray, width: int) -> FloatArray:
 def _update_inside_cells(best: FloatArray, table: FloatArray, most: FloatArray, h: float) -> None:
     """Update `best`, the maxima at the rows, with the maxima inside cells between neighbouring shifts.
 
-    `table` has the values at the shifts, `most` a bound of the increase inside each cell, and h is the width of a cell.
+    `best` has the shape (blocks, ROWS). `table` has the values at n shifts, shape (blocks, ROWS, n), and `most` a bound
+    of the increase inside each cell, shape (blocks, ROWS, n - 1). h is the width of a cell in nats.
     """
     block, row, cell = np.nonzero(table[:, :, 1:] + most > best[:, :, None])
     first = table[block, row, cell + 1]
@@ -227,7 +231,7 @@ def _vertex(rise: FloatArray, most: FloatArray, width: FloatArray) -> tuple[Bool
 
     A, B and c are coefficients, which `rise`, `most` and the edge s1 determine. The height is the maximum less the
     value at s1. The function bounds a profile over shifts t with s = e^t. `rise` is the increase to the other edge, and
-    `most` = c (1 - e^-width)^2 bounds the height.
+    `most` = c (1 - e^-width)^2 bounds the height. Both results have the common shape of the arguments.
     """
     fall, rest = np.exp(-width), -np.expm1(-width)
     gain = rise * fall

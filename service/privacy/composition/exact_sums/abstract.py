@@ -63,9 +63,9 @@ class AbstractExactSum(AbstractSelfInverse):
     def _points_of_half(self, rates: FloatArray, *, low: bool) -> FloatArray:
         """Return bounds of ln power, ln type II error and the log slope c, shape (6, n).
 
-        The six rows are the lower and the upper bound of each number. The slope of the power in the false positive rate
-        is e^c, so c is a loss in nats. The false positive rates are `rates` in (0, 1/2], shape (n,), with `low`, and 1
-        - `rates` otherwise.
+        The rows are the lower and the upper bound of ln power, then those of ln type II error, then those of c. The
+        slope of the power in the false positive rate is e^c, so c is a loss in nats. The false positive rates are
+        `rates` in (0, 1/2], shape (n,), with `low`, and 1 - `rates` otherwise.
         """
 
     @final

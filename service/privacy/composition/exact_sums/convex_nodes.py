@@ -28,7 +28,7 @@ SLACK: Final = 16 * FUNCTION_ERROR + 64 * UNIT_ROUNDOFF
 class Minimum(NamedTuple):
     """Minimum over c of V(c) + t e^c, for a number t and a function V that is convex in e^c.
 
-    `lower` and `upper` bound ln of its modulus, and `left` <= c <= `right` the threshold of the minimum.
+    `lower` and `upper` bound ln of the modulus of the minimum, which is at a threshold c with `left` <= c <= `right`.
     """
 
     lower: float
@@ -119,7 +119,7 @@ class ConvexNodes:
         return np.clip(np.searchsorted(self.c, at, side="right") - 1, 0, len(self.c) - 2)
 
     def unit(self, node: IndexArray) -> FloatArray:
-        """Return scale - slope c, the logarithm of the unit of V, at the nodes c with these indices.
+        """Return scale - slope c, ln of the unit of V, at the nodes c with the indices `node`, in their shape.
 
         V is the convex function whose bounds at the nodes are known.
         """
@@ -128,11 +128,10 @@ class ConvexNodes:
     def minimum(self, log_rate: float) -> tuple[Minimum | None, int]:
         """Return `(bounds, side)` of |min V +- e^log_rate e^c| over all c, with the sign opposite to that of V's slope.
 
-        `bounds` is None if the minimum is not proved to be at an inner node. `side` is then the side of the minimum (-1
-        or 1), or 0 if the side is unknown; else it is 0. Left of a node where the line to its left decreases, and right
+        V is a function of thresholds c, convex in e^c, whose bounds at the nodes are known. `bounds` is None if the
+        minimum is not proved to be at an inner node. Then `side` says where the minimum may be: -1 left of the nodes, 1
+        right of them, 0 unknown. Otherwise `side` is 0. Left of a node where the line to its left decreases, and right
         of a node where the line to its right increases, there is no smaller value.
-
-        V is a function of thresholds c, convex in e^c, whose bounds at the nodes are known.
         """
         sign = -1.0 if self.rises else 1.0
         falls = int(np.searchsorted(self._falling, -sign * log_rate, side="right")) - 1
@@ -155,7 +154,8 @@ class ConvexNodes:
     def crossing(self, level: float, rounding: float) -> tuple[float, float]:
         """Return `(left, right)`: thresholds where a decreasing V is proved to be above, and below, `level`.
 
-        `rounding` is the error of the logarithm of V's unit. A threshold is -inf or inf if no node proves it.
+        `level` is a value of V in the unit 1, of either sign but not 0. `rounding` is the error of the logarithm of the
+        units of the nodes. A threshold is -inf or inf if no node proves it.
 
         V is a function of thresholds c, convex in e^c, whose bounds at the nodes are known.
         """
@@ -194,9 +194,10 @@ class ConvexNodes:
         return float(self.c[at] + math.log1p(x) - SLACK * self.h)
 
     def _logs(self, values: FloatArray, nodes: IndexArray) -> FloatArray:
-        """Return ln |values| at the nodes with these indices, where `values` are in the units of the nodes.
+        """Return ln |values| at the nodes with the indices `nodes`, in their shape.
 
-        The result is -inf for values whose sign is not that of the minima (`positive`).
+        `values` are in the units of the nodes, and the result has the unit 1. It is -inf for values whose sign is not
+        that of the minima (`positive`).
         """
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.log(np.maximum(values if self.positive else -values, 0.0)) + self.unit(nodes)
@@ -239,7 +240,7 @@ class ConvexNodes:
         return np.maximum.accumulate(self._keys(self.onward, -1))
 
     def _keys(self, slopes: FloatArray, side: int) -> FloatArray:
-        """Return for each slope of V in x = e^c a number that increases with the slope, shape (nodes,).
+        """Return for each of the `slopes` of V in x = e^c a number that increases with the slope, shape (nodes,).
 
         V is the convex function whose bounds at the nodes are known. The number is ln |slope| up to its sign, without
         the units of the nodes. Rounding makes it larger (`side` 1) or smaller (-1).

@@ -65,8 +65,8 @@ class DifferentResponses(AbstractExactSum):
     def _low(self, alpha: FloatArray) -> FloatArray:
         """Return bounds of ln power, ln type II error and the log slope c at the rates `alpha`, shape (6, n).
 
-        The six rows are the lower and the upper bound of each number. The slope of the power is e^c. `alpha` are false
-        positive rates of at most 1/2, shape (n,).
+        The rows are the lower and the upper bound of ln power, then those of ln type II error, then those of c. The
+        slope of the power is e^c. `alpha` are false positive rates of at most 1/2, shape (n,).
         """
         log_alpha = np.log(alpha)
         left, right = self._bracket(log_alpha, 0)
@@ -91,8 +91,8 @@ class DifferentResponses(AbstractExactSum):
     def _high(self, rest: FloatArray) -> FloatArray:
         """Return bounds of ln power, ln type II error and the log slope at the false positive rates 1 - `rest`.
 
-        The rates are above 1/2. `rest` has the shape (n,), and the result (6, n). The six rows are the lower and the
-        upper bound of each number. P(loss > c) under H1 is P(loss < -c) under H0.
+        The rates are above 1/2. `rest` has the shape (n,), and the result (6, n). The rows are the lower and the upper
+        bound of ln power, then those of the other two. P(loss > c) under H1 is P(loss < -c) under H0.
         """
         log_rest = np.log(rest)
         left, right = self._bracket(log_rest, 1)
@@ -181,8 +181,9 @@ def _log_gap(
 ) -> FloatArray:
     """Return a bound of ln |1 - e^apart|, where `apart` is ln(tail/rate) for a tail probability and a rate.
 
-    The result is an upper bound (side 1), or a lower bound for tails above the rate (side -1) or with `least`. It is
-    -inf if the gap may be 0. `error` bounds the error of the tail's logarithm, and `log_target` is ln of the rate.
+    For tails below the rate (`side` 1) the result is an upper bound, or a lower bound with `least`. For tails above the
+    rate (`side` -1) it is a lower bound. A lower bound is -inf where the gap may be 0. `error` bounds the absolute
+    error of the tail's logarithm, and `log_target` is ln of the rate.
     """
     rounding = error + SLACK * (1 + np.abs(log_target))
     if side < 0:

@@ -82,9 +82,9 @@ class EqualResponses(AbstractExactSum):
     def _points_of_half(self, rates: FloatArray, *, low: bool) -> FloatArray:
         """Return bounds of ln power, ln type II error and the log slope, shape (6, n).
 
-        The six rows are lower and upper bounds. The false positive rates are `rates` in (0, 1/2] with `low`, and 1 -
-        `rates` otherwise. For rates above 1/2 the laws are swapped: tails of the binomial number K under H1 are then
-        rates, and tails under H0 are type II errors.
+        The rows are the lower and the upper bound of ln power, then those of the other two. The false positive rates
+        are `rates` in (0, 1/2] with `low`, and 1 - `rates` otherwise. For rates above 1/2 the laws are swapped: tails
+        of the binomial number K under H1 are then rates, and tails under H0 are type II errors.
         """
         count_work(A_LIST)
         null, other = self._laws if low else self._laws[::-1]
@@ -280,7 +280,7 @@ class EqualResponses(AbstractExactSum):
         return -math.expm1(-2 * self._step) * sums, error
 
     def _first_above(self, epsilon: FloatArray) -> IndexArray:
-        """Return the smallest k with (2 k - N) eps > epsilon, exactly; N + 1 if there is none.
+        """Return the smallest k with (2 k - N) eps > epsilon, exactly, for each `epsilon`; N + 1 if there is none.
 
         (2 k - N) eps is the loss of N steps of which k have the loss eps.
         """
@@ -291,7 +291,7 @@ class EqualResponses(AbstractExactSum):
         return k
 
     def _gap(self, k: IndexArray, epsilon: FloatArray) -> FloatArray:
-        """Return the loss (2 k - N) eps less epsilon, in nats, within 3 units of rounding.
+        """Return the loss (2 k - N) eps less epsilon, in nats, within 3 units of rounding, for arrays of one shape.
 
         N is the number of steps, and k of them have the loss eps. The rounding error of the product is included.
         """
@@ -333,10 +333,10 @@ class EqualResponses(AbstractExactSum):
         return found if found is not None else self._root_between(least, last, log_delta) or (0.0, 0.0)
 
     def _root_between(self, first: int, last: int, log_delta: float) -> tuple[float, float] | None:
-        """Return an approximate epsilon (nats) with ln delta(epsilon) = `log_delta`, and about its error, or None.
+        """Return an approximate epsilon (nats) with ln delta(epsilon) = `log_delta`, and its error, or None.
 
-        The search covers the losses (2 k - N) eps of N steps of +-eps, with first <= k <= last. The result is None if
-        the root is left of these losses and there are other losses.
+        The error is approximate and in nats. The search covers the losses (2 k - N) eps of N steps of +-eps, with first
+        <= k <= last. The result is None if the root is left of these losses and there are other losses.
         """
         gained, error = self._gains(first, last)
         table = self._laws[1].table(first, last)

@@ -132,8 +132,8 @@ class ComposedLaplace(AbstractExactSum):
         """Return bounds of ln power, ln type II error and log slope, shape (2, 3, n), from two tests near each root.
 
         The first axis has lower and upper bounds. The root is the threshold whose false positive rate is e^log_rate.
-        The tests are right and left of the root, with or without proof. Tests without proof give only the bounds of
-        tangents.
+        The tests are right and left of the root, which need not be proved. Tests without this proof give only the
+        bounds of tangents.
         """
         most = self._largest.upper
         power_high = log_moved(right.power.upper, right.c + log_rate, -right.excess_low, 1)
@@ -160,11 +160,11 @@ class ComposedLaplace(AbstractExactSum):
         return np.array([np.where(np.isnan(lows), -np.inf, lows), np.where(np.isnan(highs), np.inf, highs)])
 
     def _root(self, log_target: FloatArray, hypothesis: int) -> tuple[IndexArray, FloatArray, FloatArray]:
-        """Return cell and share of the number v with ln P(V > v) about `log_target`, and the error bound of the share.
+        """Return cell and share of the number v with ln P(V > v) about `log_target`, and about the error of the share.
 
         The loss of the N Laplace steps is e (2 V - N), with the largest loss e of a step and a random V in [0, N]. The
         cell is the integer part of v and the share the rest. All arrays have the shape (n,). `hypothesis` is 0 for H0
-        and 1 for H1. At an atom the share and its error bound are 0.
+        and 1 for H1. At an atom the share and its error are 0. Nothing is proved.
         """
         closed, opened = self._sums.vertices(hypothesis)
         cell = np.searchsorted(-closed, -log_target, side="right") - 1

@@ -49,7 +49,7 @@ def can_sum(steps: int, loss: float) -> bool:
 
 
 def log_atoms(loss: float, sample_rate: float) -> float:
-    """Return the logarithm of the mass of the two extreme losses of a Laplace step.
+    """Return ln of the total mass of the two extreme losses of a Laplace step.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ def log_atoms(loss: float, sample_rate: float) -> float:
     Returns
     -------
     float
-        ln of the larger of the masses under H0 and H1.
+        ln of the sum of both masses, under H0 or H1, whichever is larger.
     """
     least, most = (1 + sample_rate * math.expm1(side * min(loss, 600.0)) for side in (-1, 1))
     far = math.exp(-loss)

@@ -59,7 +59,7 @@ class LatticeThreshold:
 
     @staticmethod
     def of(cell: IndexArray, share: FloatArray, steps: int, *, closed: bool) -> LatticeThreshold:
-        """Return the thresholds cell + share, share in [-1, 2], rounded down to a grid of shares.
+        """Return the thresholds cell + share, share in [-1, 2], rounded down to multiples of 2^-52.
 
         A threshold is an integer (cell) plus a share. The result is limited to [0, N] with N = `steps`. `closed`
         includes sums equal to the threshold.

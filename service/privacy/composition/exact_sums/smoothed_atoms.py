@@ -54,14 +54,14 @@ BEYOND: Final = 1.05
 
 @final
 class SmoothedAtoms(AbstractTradeOff):
-    """Trade-off curve of a run, from its curve beside a little Gaussian noise, and from that beside twice the shift.
+    """Trade-off curve of a run, from its curves in composition with Gaussian steps of a small shift w and of 2 w.
 
     Parameters
     ----------
     shift : float
-        Shift w of the Gaussian step, > 0.
+        Shift w of the first Gaussian step, > 0.
     once, twice : AbstractTradeOff
-        Curves of the run beside Gaussian steps of the shifts w and 2 w.
+        Curves of the run composed with a Gaussian step of the shift w, and of 2 w.
     ratios : tuple of Enclosure
         Smallest and largest log-likelihood ratio of the run alone.
     """
@@ -76,7 +76,7 @@ class SmoothedAtoms(AbstractTradeOff):
 
     @staticmethod
     def of(summands: tuple[Summand, ...], accuracy: Accuracy) -> SmoothedAtoms:
-        """Build the curve of a run of steps with listed losses, in the add direction.
+        """Build the curve of a run of steps with finite lists of losses, in the add direction.
 
         `summands` has the steps with their counts, and `accuracy` the relative width of the enclosures aimed at.
         """
@@ -176,7 +176,7 @@ class SmoothedAtoms(AbstractTradeOff):
 
 
 def _around(end: float, error: float) -> Enclosure:
-    """Return an enclosure of the sum of losses `end` with the error `error`; infinite sums are exact."""
+    """Return an enclosure of the sum of losses `end` with the absolute error `error`; infinite sums are exact."""
     if math.isinf(end):
         return Enclosure.point(end)
     slack = error + 16 * UNIT_ROUNDOFF * abs(end)

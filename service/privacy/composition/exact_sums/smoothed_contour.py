@@ -150,8 +150,6 @@ class SmoothedContour:
     def _smoothed(self, r: float, tau: float | None = None) -> float:
         """Return K(1/2 + r) = ln E0 e^{(1/2 + r)(L + V)}, with the losses L of the run and V of the Gaussian step.
 
-        K is the log-moment function of both.
-
         `tau` is the shift of the Gaussian step, or None for that of the contour.
         """
         tau = self._tau if tau is None else tau
@@ -163,10 +161,10 @@ class SmoothedContour:
         """Return `(period, tilt, rise)`: the period 2 pi/(node spacing) that reduces the copies on one side to e^-goal.
 
         The copies are the terms f(c + j period), j != 0, that the trapezoidal rule adds to f(c), the inverted function
-        of the threshold c. The contour crosses the real axis at r, and K is the log-moment function. For every r' in
-        the interval `strip`, Chernoff's inequality gives f(c) <= e^{K(r') - (r' - r) c}. `tilt` is the best r', and
-        `rise` is K there less K at r. `low` and `high` limit the thresholds c. `tau` is the shift of the added Gaussian
-        step.
+        of the threshold c. K(r) stands for the log-moment function at 1/2 + r, where the contour crosses the real axis.
+        For every r' in the interval `strip`, Chernoff's inequality gives f(c) <= e^{K(r') - (r' - r) c}. `tilt` is the
+        best r', and `rise` is K(r') - K(r). `low` and `high` limit the thresholds c. `tau` is the shift of the added
+        Gaussian step.
         """
         found: list[tuple[float, float, float]] = []
         here = self._smoothed(self._r, tau)
@@ -200,11 +198,12 @@ class SmoothedContour:
         return SmoothedNodes(r, thresholds[1:], h, self._smoothed(r), error, lower, upper)
 
     def _sums(self) -> tuple[FloatArray, float, FloatArray, FloatArray, float, float]:
-        """Return thresholds c and spacing (nats), D or E0 min, e^c times the density, and the errors of these two.
+        """Return thresholds, spacing, D or E0 min, the density times e^c, and errors of the last two.
 
-        The errors are absolute bounds, one number each. D(c) = E0(e^{L+V} - e^c)_+ and E0 min(e^{L+V}, e^c) belong to
-        the loss L of the run with the loss V of its noise. The functions include all copies (the terms that the
-        trapezoidal rule adds), in a unit for each threshold. Arrays have the shape (nodes,).
+        The thresholds c and their spacing are in nats. The contour is Re z = 1/2 + r. L is the loss of the run, and V
+        that of its noise. The function is D(c) = E0(e^{L+V} - e^c)_+ for r > 1/2, and E0 min(e^{L+V}, e^c) for |r| <
+        1/2. Both results include all copies (the terms that the trapezoidal rule adds), in a unit for each threshold.
+        Arrays have the shape (nodes,). The errors are absolute bounds in these units, one number each.
         """
         r, tau = self._r, self._tau
         t: FloatArray = np.arange(self._nodes + 1, dtype=np.float64) * self._step
@@ -227,9 +226,10 @@ class SmoothedContour:
         return thresholds, h, profile, density, profile_error, share * float(error.sum()) + left / (tau * END)
 
     def _copied_mass(self, thresholds: FloatArray) -> FloatArray:
-        """Return a bound of all copies that the trapezoidal rule adds, in the units of the nodes, shape (nodes,).
+        """Return a bound of the sum of all copies that the trapezoidal rule adds, in the shape of `thresholds` (nats).
 
-        A copy is the function at another threshold, c + j T for j != 0 and the period T of the rule.
+        A copy is the function at another threshold, c + j T for j != 0 and the period T of the rule. The bound is in
+        the unit of each node.
         """
         total = np.zeros_like(thresholds)
         for side, (tilt, rise) in zip((-1, 1), self._copied, strict=True):
@@ -241,10 +241,11 @@ class SmoothedContour:
         return total
 
     def _product(self, t: FloatArray) -> tuple[ComplexArray, FloatArray]:
-        """Return e^{K(r + it) - K(r) - it center} at the heights t, and a bound of its errors.
+        """Return e^{K(r + it) - K(r) - it center} at the heights t, and a bound of its absolute error.
 
-        The Gaussian modulus e^{-tau^2 t^2/2} of the added step of shift tau is left out. K(r + it) stands for the
-        log-moment function at 1/2 + r + it. Both arrays have the shape of t.
+        Both have the shape of t. K(r + it) stands for the log-moment function at 1/2 + r + it, and `center` is the
+        tilted mean of the loss in nats. The Gaussian modulus e^{-tau^2 t^2/2} of the added step of shift tau is left
+        out.
         """
         run, r = self._run, self._r
         slope, flat = np.tanh(r * run.epsilon), 1 / np.cosh(np.minimum(np.abs(r) * run.epsilon, FLATTEST))
@@ -285,7 +286,10 @@ def _turns(angle: float) -> ComplexArray:
 
 
 def _multiply(product: ComplexArray, factor: ComplexArray, count: int) -> None:
-    """Multiply `product` in place by `factor`^`count`, by repeated squaring; |factor| is at most 1."""
+    """Multiply `product` in place by `factor`^`count`, by repeated squaring; |factor| is at most 1.
+
+    `factor` is overwritten, and `count` is at least 1.
+    """
     while True:
         if count % 2:
             product *= factor

@@ -77,7 +77,8 @@ class SmoothedResponses(AbstractExactSum):
     def _low(self, alpha: float) -> list[float]:
         """Return bounds of ln power, ln type II error and the log slope c at the false positive rate `alpha` <= 1/2.
 
-        The six numbers are the lower and the upper bound of each. The slope of the power is e^c.
+        The six numbers are the lower and the upper bound of ln power, then those of ln type II error, then those of c.
+        The slope of the power is e^c.
         """
         log_alpha, most = math.log(alpha), self._largest.upper
         # The power is at least the rate, and e^largest times the rate for outcomes with the largest loss.
@@ -110,8 +111,8 @@ class SmoothedResponses(AbstractExactSum):
     def _high(self, rest: float) -> list[float]:
         """Return bounds of ln power, ln type II error and the log slope at the false positive rate 1 - `rest` > 1/2.
 
-        The six numbers are the lower and the upper bound of each. The type II error is max_c e^-c (rest - D(c)), with
-        the profile D.
+        The six numbers are the lower and the upper bound of ln power, then those of the other two. The type II error is
+        max_c e^-c (rest - D(c)), with the profile D.
         """
         log_rest, most = math.log(rest), self._largest.upper
         rows = [-math.inf, 0.0, -math.inf, log_rest, -most, most]

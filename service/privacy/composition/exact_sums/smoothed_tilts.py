@@ -193,7 +193,7 @@ class ResponseTilts:
         return True
 
     def for_threshold(self, c: float) -> TiltedRun | None:
-        """Return the run at the tilt whose contour is nearest to a threshold c of the loss.
+        """Return the run at the tilt whose contour is nearest to a threshold c (nats) of the loss.
 
         The result is None if no contour covers c.
         """

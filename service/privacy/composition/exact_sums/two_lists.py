@@ -53,7 +53,7 @@ def summed_losses(kinds: Sequence[tuple[float, int]]) -> MergedSums:
     """Return the possible losses (nats) of a run of kinds (epsilon, count), each step with the loss +-epsilon.
 
     The weight of a loss is prod C(N, k) 2^-N over the kinds, with k of N = count losses +epsilon. Losses that coincide
-    up to rounding are merged: the sums of n multiples of one loss are about n^2, not 2^n.
+    up to rounding are merged: n different multiples of one epsilon have about n^2 different sums, not 2^n.
     """
     loss, weight, moved = np.zeros(1), np.ones(1), 0.0
     nearly = (32 + 4 * len(kinds)) * UNIT_ROUNDOFF * math.fsum(epsilon * count for epsilon, count in kinds)
@@ -73,8 +73,8 @@ def summed_losses(kinds: Sequence[tuple[float, int]]) -> MergedSums:
 def _joined(loss: FloatArray, weight: FloatArray, nearly: float) -> MergedSums:
     """Merge losses that are at most `nearly` above their predecessor into the middle of their group.
 
-    Their weights are added. Long groups are not merged. Losses that are symmetric about 0 stay exactly symmetric, so
-    that both tails belong to one test.
+    `loss` is increasing, and the weights of a group (`weight`) are added. Nothing is merged if a group is longer than
+    twice `nearly`. Losses that are symmetric about 0 stay exactly symmetric, so that both tails belong to one test.
     """
     starts = np.flatnonzero(np.diff(loss, prepend=-np.inf) > nearly)
     ends = np.append(starts[1:], len(loss)) - 1
@@ -179,7 +179,7 @@ class TwoLists:
 
         The loss of a run is the sum of a loss from each of two lists. The thresholds of the second list are c less each
         loss of the first list, shape (rows, losses of the first list). The indices are those of its first losses above,
-        in the same shape; `side` decides about equal losses.
+        in the same shape; `side` "left" includes a loss equal to the threshold, and "right" does not.
         """
         size = max(1, CHUNK // len(self.first.loss))
         for start in range(0, len(thresholds), size):

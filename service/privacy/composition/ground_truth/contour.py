@@ -200,8 +200,8 @@ class BallContour:
     def _aliases(self, threshold: arb) -> tuple[arb, arb, arb]:
         """Return a bound of the aliases of the trapezoid sum, and their pole terms in the integrals under H0 and H1.
 
-        The bound lacks its factor e^{-theta c}, for the tilt theta and the threshold c. It is infinite without a tilt
-        on each side.
+        The bound lacks its factor e^{-theta c}, for the tilt theta and the threshold c. It is infinite unless the plan
+        has another tilt on each side of theta.
         """
         period = 2 * arb.pi() / ball(self._plan.step)
         total, known = arb(0), [arb(0), arb(0)]

@@ -112,7 +112,7 @@ def _exact_run(steps: Steps) -> GroundTruthRun:
 
 
 def _guides(steps: Steps, run: GroundTruthRun, lone: bool) -> tuple[AbstractTradeOff, AbstractTradeOff]:
-    """Return curves in doubles (add, remove) that guide searches; no result relies on them.
+    """Return the curves of `steps` in doubles (add, remove) that guide searches; no result relies on them.
 
     `lone` is whether the run is one step.
     """

@@ -30,8 +30,8 @@ _HIGHEST = 1e140
 class PartPlan:
     """Quadrature nodes of the moments M(z) = E0 e^{zL} of one kind of step with the loss L.
 
-    The nodes serve M on the contour, M at the tilts that bound the aliases, and the majorants of |M|, as pairs (eta,
-    nodes), at each height.
+    The nodes serve M on the contour, M at its tilt and at the tilts that bound the aliases, and the majorants of |M|. A
+    majorant is a pair (eta, nodes) for each height, an integral on the path Im y = eta of complex outcomes y.
     """
 
     on_contour: ShiftedNodes

@@ -61,7 +61,7 @@ class MixtureGuide:
     def _log_a(self, y: FloatArray) -> FloatArray:
         """Return ln a(y) in the shape of y, where phi a is the density of H1 with the normal density phi.
 
-        If shift 0 has a weight and terms are not large, it comes from the difference a - 1.
+        If shift 0 has a weight and terms are not large, ln a is computed from the difference a - 1.
         """
         parts: list[FloatArray] = []
         for at in range(0, len(y), CHUNK):
@@ -95,7 +95,10 @@ class MixtureGuide:
 
     @cached_property
     def _searched(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Increasing outcomes y for the search of the largest terms, with the loss and ln of H0's density there."""
+        """Increasing outcomes y for the search of the largest terms, with the loss and ln of H0's density there.
+
+        The density lacks a constant factor. All arrays have one axis.
+        """
         count = max(2401, math.ceil((self._y[-1] - self._y[0]) / 0.1))
         near = np.linspace(float(self._y[0]), float(self._y[-1]), count)
         outside = self._far[np.abs(self._far) > max(self._y[-1], -self._y[0])]
@@ -126,10 +129,10 @@ class MixtureGuide:
         return np.logaddexp(top + np.log(total), far), variance
 
     def line_nodes(self, tilt: float, need: float, fineness: float, offset: float) -> tuple[ShiftedNodes, float]:
-        """Return nodes for M(tilt + it) on a contour with an error e^-need, and the cancellation in nats.
+        """Return nodes for M(tilt + it) on a contour, with an error of about e^-need M(tilt), and the cancelled nats.
 
-        M is the moment-generating function of one step, and the cancellation is ln of the largest terms over their sum.
-        `fineness` scales the distance of the nodes, and `offset` shifts them by a share of it.
+        M is the moment-generating function of one step, and the cancelled nats are ln of the largest terms over their
+        sum. `fineness` multiplies the distance of the nodes, and `offset` shifts them by a share of that distance.
         """
         tops = self._tops(None)
         growth = self._growth(tilt, tops)
@@ -155,8 +158,8 @@ class MixtureGuide:
     def _nodes(self, tilt: float, depth: float, step: float, offset: float, shift: float, top: float) -> ShiftedNodes:
         """Return the nodes at which phi b e^{tilt L} exceeds e^-depth of its largest value.
 
-        phi b is the density of H0 and L the loss. The nodes are y = (j + `offset`) `step` on the line Im y = `shift`.
-        `top` is the height of the strip that bounds the error, and `tilt` the real tilt.
+        phi b is the density of H0 with the normal density phi and L the loss. The nodes are y = (j + `offset`) `step`
+        on the line Im y = `shift`. `top` is the height of the strip that bounds the error, and `tilt` the real tilt.
         """
         y, loss, log_null = self._searched
         exponent = tilt * loss + log_null

@@ -84,7 +84,10 @@ class AnalyticStrip:
         return q * (1 - (q / self.height) ** 2 / 3)
 
     def least_in_doubles(self, q: FloatArray) -> FloatArray:
-        """Return an approximation of `least_modulus` at the heights q in doubles; no proof relies on it."""
+        """Return an approximation of `least_modulus` at the heights q in doubles, in the shape of q.
+
+        No proof relies on it.
+        """
         return 1 - 0.5 * q**2 * float(self.variance)
 
 
@@ -123,7 +126,8 @@ class PairStrip(AnalyticStrip):
 def strip_of(mixture: ExactMixture) -> AnalyticStrip:
     """Return the strip of a mixture in which its density ratio has no zero.
 
-    The strip is the set 0 <= Im y < height, in which error bounds of sums over nodes hold.
+    The strip is the set 0 <= Im y < height, in which error bounds of sums over nodes hold. Raises
+    UnsupportedCombination if the shifts are too far apart.
     """
     if len(mixture.shifts) == 2 and mixture.shifts[0] == 0:
         with ctx.workprec(STRIP_BITS):
@@ -149,8 +153,8 @@ def _extremes(sums: list[list[arb]], d: list[arb], half: arb) -> tuple[arb, arb]
     """Return the largest V and the smallest 4 m/C over all x, as bounds in balls.
 
     Given x, the shift d has the mean m and the variance V, and C = E (d + d')(d - d')^2 for an independent copy d'.
-    `sums` has sum w_i e^{v_i} d_i^k at the ends (even indices) and middles (odd) of cells of half-width `half`, for k =
-    0..3.
+    `sums` has sum w_i e^{v_i} d_i^k, v_i = d_i x - d_i^2/2, at the ends (even indices) and middles (odd) of cells of
+    half-width `half`, for k = 0..3.
     """
     zeroth, first, *_ = sums
     smallest, largest = d[0], d[-1]
@@ -231,9 +235,9 @@ def _variances(logs: FloatArray, distances: FloatArray, x: FloatArray) -> FloatA
 def power_sums(
     terms: list[arb], d: list[arb], start: Number, step: arb, count: int, degrees: int = 1
 ) -> list[list[Number]]:
-    """Return sum_i terms_i d_i^k e^{d_i x} at x = start + j step, j < count, as a list for each k < degrees.
+    """Return sum_i t_i d_i^k e^{d_i x} at x = start + j step, j < count, as a list for each k < degrees.
 
-    The shifts `d` have the elements d_i.
+    `terms` has the t_i, and `d` the shifts d_i.
     """
     weights = [term * (distance * start).exp() for term, distance in zip(terms, d, strict=True)]
     listed = [weights]

@@ -75,7 +75,7 @@ class ClosedSources:
         return (self._thresholds(math.ceil(precision)),)
 
     def guess(self, false_positive_rate: float) -> float:  # noqa: ARG002 - as that of `LineSources`
-        """Return 0, the threshold (nats) at which a search starts: in a closed form it may start anywhere."""
+        """Return 0 for every rate, the threshold (nats) at which a search starts: closed forms allow any start."""
         return 0.0
 
 

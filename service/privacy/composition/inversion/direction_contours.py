@@ -94,9 +94,8 @@ class DirectionContours:
         """Whether a few numbers are evaluated on deformed contours before straight contours are tried.
 
         They are for mirrored steps that use the record less than 0.1 times on average, because straight contours are
-        long for such steps. A jump is the large loss of a step that uses the record. A straight contour is a vertical
-        line, and a deformed contour is a curve in the complex plane. A mirrored step compares two laws that are mirror
-        images at 0, as when one record replaces another.
+        long for such steps. A straight contour is a vertical line, and a deformed contour is a curve in the complex
+        plane. A mirrored step compares two laws that are mirror images at 0, as when one record replaces another.
         """
         steps = self.run.sampled_steps
         if steps is None or not any(step.mirrored for step in steps):
@@ -144,7 +143,7 @@ class DirectionContours:
     def to_deform(self, known: Readings, rows: int, width: float) -> IndexArray:
         """Return the indices of the numbers wider than `width`, which deformed contours should evaluate.
 
-        A straight contour is a vertical line, and a deformed contour is a curve in the complex plane.
+        A deformed contour is a curve in the complex plane along which an inversion integral decays fast.
 
         Parameters
         ----------

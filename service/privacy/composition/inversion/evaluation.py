@@ -105,9 +105,9 @@ class _Query(ABC):
     ) -> BoolArray:
         """Return a mask of the numbers `where` that a truncation level serves; other numbers wait for a deeper level.
 
-        `level` is the index of the level, `tilts` are the tilts of the numbers, and `last` is a mask of the numbers
-        without another level to try. A truncation level 10^-d omits rare large losses of total probability at most
-        10^-d. A tilt is the real number at which a contour crosses the axis.
+        `level` is the index of the level, `tilt_grid` has its contours, and `tilts` are the tilts of the numbers.
+        `last` is a mask of the numbers without another level to try. A truncation level 10^-d omits rare large losses
+        of total probability at most 10^-d. A tilt is the real number at which a contour crosses the axis.
         """
 
     @abstractmethod
@@ -376,11 +376,11 @@ def straight_profile(contours: DirectionContours, epsilon: float) -> tuple[float
 
 @np.errstate(all="ignore")
 def evaluate_roughly(contours: DirectionContours, epsilon: FloatArray, rate: float) -> EnclosureArray:
-    """Return enclosures of the profile delta at epsilons of shape (n,), by the fewest contours that reach all of them.
+    """Return enclosures of the profile delta at n epsilons (nats) by the fewest contours that reach all of them.
 
-    The enclosures may have about five correct digits fewer than those of `evaluate_profile`. The truncation level (the
-    omitted probability of far jumps of the loss) is the level of the point at the false positive rate `rate`, or a
-    deeper one.
+    `epsilon` and the result have the shape (n,). The enclosures may have about five correct digits fewer than those of
+    `evaluate_profile`. The truncation level (the omitted probability of far jumps of the loss) is the level of the
+    point at the false positive rate `rate`, or a deeper one.
     """
     levels = contours.run.levels(min(rate, 1 - rate), abs(float(ndtri(rate))))
     query = _Thresholds(contours, epsilon, np.array([levels]))

@@ -137,12 +137,13 @@ class FallbackBounds:
         return lower, np.minimum(upper + _SLACK, 0.0)
 
     def _next_to_the_largest_loss(self, alpha: FloatArray) -> FloatArray:
-        """Return ln alpha + c, a lower bound of ln power at the false positive rates alpha, shape (n,).
+        """Return ln alpha + c, a lower bound of ln power in the remove direction at the rates alpha, shape (n,).
 
-        c is a threshold with P1(S' > c) >= alpha for the loss S' in the remove direction under P1, the law of its first
-        hypothesis. Every one of the N steps takes the same share alpha^{1/N} of probability. The share comes from the
-        part (1 - p) Phi(y) of the law of its normal score y alone, in which the record is not sampled. Here p is the
-        sampling rate, and Phi is the normal distribution function. The result is -inf where the bound does not apply.
+        c is a threshold with P1(S' > c) >= alpha, where P1 is the law with the record and S' the loss of this
+        direction. On the event that the normal score of each of the N steps is at most y, S' exceeds c. The event has a
+        probability of at least alpha under P1 if (1 - p) Phi(y) = alpha^{1/N}, the probability that a step does not
+        sample the record and has such a score. Here p is the sampling rate, and Phi is the normal distribution
+        function. The result is -inf where the bound does not apply.
         """
         level = np.log(alpha)
         if not self._steps:

@@ -62,10 +62,10 @@ def is_direct(parts: tuple[Counted, ...]) -> bool:
 
 
 def has_distant_shifts(parts: tuple[Counted, ...]) -> bool:
-    """Return whether at most 30 steps are mixtures, some with shifts more than two noise deviations apart.
+    """Return whether a run has at most 30 steps that are mixtures, some with shifts far apart.
 
-    The inversion contour of such a run has many nodes, and cannot be deformed. `parts` are the kinds of steps with
-    their counts.
+    Far apart means more than two standard deviations of the noise. The inversion contour of such a run has many nodes,
+    and cannot be deformed. `parts` are the kinds of steps with their counts.
     """
     mixtures = [(part, count) for part, count in parts if part.mixture_terms > 0]
     distant = any(part.noise_between_shifts < DIRECT_NOISE for part, _ in mixtures)
@@ -84,8 +84,8 @@ def shape_of(parts: tuple[Counted, ...]) -> tuple[Shape, float]:
     -------
     (Shape, float)
         Shape of the loss, and the expected number of steps in whose sample a record is. A shape "everything" has a loss
-        so large that the output reveals the record. A shape "jumps" has rare large losses of a step that matter beside
-        the loss of all other steps. All other losses are "smooth".
+        so large that the output reveals the record. A shape "jumps" has rare large losses of a step that matter
+        compared with the loss of all other steps. All other losses are "smooth".
     """
     gaussian = math.sqrt(
         min(math.fsum(count * mu.upper**2 for part, count in parts if (mu := part.gaussian_shift) is not None), 1e300)
@@ -111,9 +111,9 @@ def shape_of(parts: tuple[Counted, ...]) -> tuple[Shape, float]:
 def _smooth_noise(part: GaussianMixturePart) -> float:
     """Return the least ratio of noise to shift at which contours give narrow enclosures for a mixture of Gaussians.
 
-    Noise and shift are in one unit, and `part` describes the mixture. The ratio is that for two mirrored mixtures.
-    Mixtures with one rare shift need less noise, because deformed contours serve them. A mirrored step compares two
-    laws that are mirror images at 0, as when one record replaces another.
+    Noise and shift are in one unit, and `part` describes the mixture. The ratio is in general the one that mirrored
+    mixtures need. Mixtures with one rare shift need less noise, because deformed contours serve them. A mirrored step
+    compares two laws that are mirror images at 0, as when one record replaces another.
     """
     return DIRECT_NOISE if len(part.shifts) == 2 and part.weights[1] < LARGEST_RATE else SMOOTH_NOISE
 

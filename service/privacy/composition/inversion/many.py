@@ -141,8 +141,9 @@ def _read(tasks: Sequence[Task], levels: IndexArray, width: float) -> None:
 def _read_units(by_unit: dict[UnitAtLevel, list[list[Task]]], width: float) -> None:
     """Evaluate tasks of runs of one law with an equal number of kinds of steps, and keep narrow enclosures.
 
-    `by_unit` has the tasks of each run by the repeated steps and the truncation level. Enclosures of relative width up
-    to `width` are kept.
+    A key of `by_unit` has the repeated steps, the truncation level, and whether few steps use the record. The value
+    lists the runs that repeat these steps, each as the list of its tasks (numbers to evaluate). Enclosures of relative
+    width up to `width` are kept.
     """
     units, runs = Units.of(by_unit), list(by_unit.values())
     for block in units.blocks():

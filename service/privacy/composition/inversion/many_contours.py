@@ -91,7 +91,7 @@ class Task:
 
     @property
     def is_known(self) -> bool:
-        """Whether the number of this task has been evaluated.
+        """Whether a narrow enclosure of the number of this task has been found.
 
         A task is one number to evaluate.
         """
@@ -184,9 +184,9 @@ class ContourBatch:
         self._law, self._groups, self._reflected = law, groups, reflected
 
     def evaluate(self, width: float) -> None:
-        """Evaluate all tasks of the batch, and keep enclosures of relative width up to `width` in the tasks.
+        """Evaluate all tasks of the batch, and store enclosures of relative width up to `width` in the tasks.
 
-        A task is one number to evaluate (`Task`).
+        `width` is a filter and no target: wider enclosures are discarded. A task is one number to evaluate (`Task`).
 
         Raises
         ------
@@ -206,9 +206,10 @@ class ContourBatch:
             self._evaluate(contour, tasks, width)
 
     def _evaluate(self, contour: StraightContour, tasks: Sequence[Task], width: float) -> None:
-        """Evaluate one task of each contour, all of one kind, and keep enclosures of relative width up to `width`.
+        """Evaluate one task of each contour, all of one kind, and store enclosures of relative width up to `width`.
 
-        A task is one number to evaluate (`Task`).
+        Wider enclosures are discarded. `tasks` has one task (number to evaluate) for each contour of `contour`, in
+        their order.
         """
         at = np.array([task.wanted.at for task in tasks])
         match tasks[0].wanted.quantity:
@@ -225,10 +226,11 @@ class ContourBatch:
 
     @staticmethod
     def _keep(tasks: Sequence[Task], found: Sequence[EnclosureArray], width: float) -> None:
-        """Keep the enclosures of each task in the task where their relative width is at most `width`.
+        """Store the enclosures of each task in the task (in place) where their relative width is at most `width`.
 
-        `found` has the enclosures of one number, or of power, type II error and ln slope of a point, each of shape
-        (tasks,). A task is one number to evaluate (`Task`).
+        Wider enclosures are discarded. `found` has the enclosures of one number, or of power, type II error and ln
+        slope of a point, each of shape (tasks,). Those of a point are stored if power and type II error are narrow. A
+        task is one number to evaluate (`Task`).
         """
         wanted = _OF_POINTS if tasks[0].wanted.quantity == "point" else (tasks[0].wanted.quantity,)
         narrow = np.ones(len(tasks), dtype=bool)

@@ -106,10 +106,11 @@ class Units:
 
     @staticmethod
     def of(runs: Mapping[UnitAtLevel, Sequence[Sequence[Task]]]) -> Units:
-        """Return the units of all tasks, the numbers to evaluate.
+        """Return the units of all tasks: the tuples of steps that runs repeat, each at one truncation level.
 
-        `runs` has the tasks of each run by its unit of steps and the index of its truncation level. A unit is a tuple
-        of steps that runs repeat (`Units`).
+        A key of `runs` has the steps of a unit, the index of its truncation level in `TRUNCATION_DIGITS`, and whether
+        few steps use the record. The value lists the runs that repeat the unit, each as the list of its tasks (numbers
+        to evaluate).
         """
         units = tuple(unit for unit, _, _ in runs)
         squares = [sum(step.count * min(step.spread, 1.0) ** 2 for step in unit) for unit in units]
@@ -130,9 +131,10 @@ class Units:
         return separately_truncated(steps, deviation[indices], self.digits[indices], self.most[indices])
 
     def blocks(self) -> Iterator[IndexArray]:
-        """Yield indices of units in blocks whose quadrature grids have similar lengths.
+        """Yield arrays of indices of units, blocks whose quadrature grids have similar lengths.
 
-        A unit is a tuple of steps that runs repeat (`Units`).
+        Units with too many nodes or too small a loss are left out. A unit is a tuple of steps that runs repeat
+        (`Units`).
         """
         nodes: IndexArray = self.law(np.arange(len(self.units))).lengths.reshape(len(self.units), -1).max(axis=1)
         order = np.argsort(nodes, kind="stable")
@@ -267,7 +269,10 @@ class _Runs:
                 task.known[task.wanted] = Enclosure(1 - 1.01 * max(most, 1e-13), 1.0, Evidence.CERTIFIED)
 
     def _placed(self) -> Iterator[PlannedContour]:
-        """Yield a contour for every run, or several contours where the thresholds of its numbers are far apart."""
+        """Yield a contour for every run, or several contours where the thresholds of its numbers are far apart.
+
+        Runs without a suitable tilt have no contour.
+        """
         owner, guesses, asked = self._guesses()
         low, high = np.full(len(self._core), np.inf), np.full(len(self._core), -np.inf)
         np.minimum.at(low, owner, guesses)

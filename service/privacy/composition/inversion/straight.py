@@ -176,9 +176,11 @@ class StraightContour:
         self.nodes = int(self.counts.max())
 
     def integrals(self, thresholds: FloatArray) -> Integrals:
-        """Return enclosures of the integrals I0(c), I1(c), ID(c) for each threshold c in nats.
+        """Return enclosures of the integrals I0(c), I1(c), ID(c) at the `thresholds` c (nats), shape (..., R).
 
-        I0 and I1 are the tails of the loss beyond c under H0 and H1, and ID is its profile delta(c).
+        I0 and I1 are the tails of the loss beyond c under H0 and H1, and ID is its profile delta(c). Left of the poles
+        0 and 1 each lacks a known term (`Integrals`). The last axis has one column for each of the R contours; one
+        contour takes arrays of any shape.
         """
         c = thresholds.reshape(-1, len(self.theta))
         shift = c - self.center
@@ -341,7 +343,7 @@ def _height(transforms: TransformsOfRuns, deviation: FloatArray, goal: FloatArra
 def _first_at(goal: FloatArray, reached: FloatArray, heights: FloatArray) -> FloatArray:
     """Return the heights at which increasing functions first exceed their goals, by linear interpolation, shape (R,).
 
-    `reached` has the values of R functions at T `heights`, each array of shape (T, R).
+    `reached` has the values of R functions at T `heights`, each array of shape (T, R). `goal` has the shape (R,).
     """
     above = np.argmax(reached > goal, axis=0)
     after, before = above, np.maximum(above - 1, 0)

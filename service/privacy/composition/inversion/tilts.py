@@ -89,7 +89,7 @@ class Cumulants(Protocol):
     """Protocol of a privacy loss S whose log-moment function K(s) = ln E0 e^{sS} is known at real s (*tilts*)."""
 
     def cumulants(self, tilts: FloatArray) -> RealCumulants:
-        """Return K, K', K'' at real tilts of shape (S,), with a bound of the error of K.
+        """Return K, K', K'' at real tilts of shape (S,), with a bound of the absolute error of K.
 
         K is the log-moment function of the loss (`Cumulants`). S is the number of tilts.
         """
@@ -301,8 +301,8 @@ class TiltGrid:
         """Return tilts from `theta`, near the pole 0 or 1 of the integrand, towards 1/2.
 
         Tilts are real numbers at which contours may cross the axis. A strong loss leaves room for contours between the
-        poles. `sign` is the direction. A parabola through the standard deviations at 0, 1/2 and 1 approximates those
-        between them.
+        poles. `sign` is 1 for rising tilts (from 0) and -1 for falling ones (from 1). A parabola through the standard
+        deviations at 0, 1/2 and 1 approximates those between them.
         """
         at_zero, middle, at_one = self._known
         slope, bend = at_one - at_zero, 2 * (at_zero + at_one) - 4 * middle
@@ -403,8 +403,8 @@ class TiltGrid:
         """Return a tilt above 1 for each of n thresholds (nats), where contours evaluate the profile itself.
 
         The first tilt is the best for the largest threshold, or the tilt that most requests share. The next serves the
-        largest threshold that loses more than `slack` nats by the first, and so on. Tilts are real numbers at which
-        contours may cross the axis (`TiltGrid`).
+        largest threshold that loses more than `slack` nats by the first, and so on. Without any tilt above 1 the result
+        is that of `for_thresholds`. Tilts are real numbers at which contours may cross the axis (`TiltGrid`).
         """
         self._extend_to("threshold", float(thresholds.min()), float(thresholds.max()))
         tilts = [tilt for tilt in self._sides[1] if tilt.theta > 1]
@@ -442,7 +442,7 @@ class TiltGrid:
         return nearest if nearest.excess_cancellation(threshold, best) <= slack else best
 
     def covers(self, thresholds: FloatArray) -> BoolArray:
-        """Return a mask of n thresholds (nats) within a standard deviation of the grid's saddle points.
+        """Return a mask of n thresholds (nats) at most a standard deviation outside the range of the saddle points.
 
         The saddle point of a tilt theta (a real number at which a contour may cross the axis) is the threshold
         K'(theta), where K is the log-moment function of the loss.
@@ -453,7 +453,7 @@ class TiltGrid:
         )
 
     def covers_rates(self, false_positive_rates: FloatArray) -> BoolArray:
-        """Return a mask of n false positive rates whose tail scores are within 1 of those of the grid.
+        """Return a mask of n false positive rates whose tail scores are at most 1 outside the range of the grid.
 
         The tail score of a rate is the number of standard deviations at which a normal law has this tail. A tilt of the
         grid has the score of the rate that it serves best.
@@ -499,11 +499,11 @@ class TiltGrid:
         return chosen if chosen.theta > 0 else nearest
 
     def for_root(self, tilt: Tilt, threshold: float) -> Tilt:
-        """Return the tilt at which a root of the profile is proved that was found at `threshold` (nats).
+        """Return the tilt whose contour should prove a root of the profile, found at `threshold` (nats).
 
         The root was found on the contour of `tilt`. The result is `tilt` if the threshold loses at most 1.25 nats more
-        by cancellation there than at its best tilt, and else the best tilt. Tilts are real numbers at which contours
-        may cross the axis (`TiltGrid`).
+        by cancellation there than at its best tilt, or if the best tilt is not positive. Otherwise it is the best tilt.
+        Tilts are real numbers at which contours may cross the axis (`TiltGrid`).
         """
         best = self.for_thresholds(np.array([threshold]))[0]
         return tilt if best.theta <= 0 or tilt.excess_cancellation(threshold, best) <= _SHARED_SLACK else best

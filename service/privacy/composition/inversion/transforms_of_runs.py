@@ -93,7 +93,8 @@ class TransformsOfRuns(ABC):
     def is_affordable(self, heights: FloatArray, step: FloatArray) -> BoolArray:
         """Return a mask (R,) of the contours whose work is within a limit.
 
-        A contour ends at its height, and its nodes have the distance `step`. R is the number of runs.
+        A contour ends at its height in `heights`, and its nodes have the distance `step`; both have the shape (R,). R
+        is the number of runs.
         """
 
     def longest(self, periods: FloatArray) -> FloatArray:
@@ -105,9 +106,9 @@ class TransformsOfRuns(ABC):
         return periods
 
     def atomic_mass(self, _tilts: FloatArray, /) -> float | FloatArray:
-        """Return the total mass of the atoms of the loss S, weighted by e^{tilt S}, where the transform does not decay.
+        """Return the total mass of the atoms of the loss S, weighted by e^{tilt S}, in the shape of the tilts.
 
-        The result is 0 where it decays. S is the privacy loss of a run.
+        S is the privacy loss of a run. The result is one number 0 if the transform of every run decays.
         """
         return 0.0
 
@@ -137,10 +138,10 @@ class TransformsOfRuns(ABC):
 
 
 def with_exact_complement(tilts: FloatArray) -> FloatArray:
-    """Return for each tilt the nearest double theta for which 1 - theta is exact, if it is not 0 or 1.
+    """Return for each tilt the nearest double theta for which 1 - theta is exact; the tilt itself if theta is 0 or 1.
 
-    Where K(1 - theta) of a log-moment function K is small beside its slope, rounding of 1 - theta would change K by
-    more than all other errors.
+    Where K(1 - theta) of a log-moment function K is small compared with its slope, rounding of 1 - theta would change K
+    by more than all other errors.
     """
     near: FloatArray = 1 - (1 - tilts)
     return np.where((near == 0) | (near == 1), tilts, near)
@@ -149,8 +150,8 @@ def with_exact_complement(tilts: FloatArray) -> FloatArray:
 def complement_error(tilts: FloatArray) -> FloatArray:
     """Return a bound of the error of the log-moment function K(1 - theta) from rounding of 1 - theta, at tilts theta.
 
-    The tilts are those of `with_exact_complement`. The bound is 0 where 1 - theta is exact, and else infinite: the tilt
-    is too near a pole 0 or 1.
+    The tilts are those of `with_exact_complement`, and the result has their shape. The bound is 0 where 1 - theta is
+    exact, and else infinite: the tilt is too near a pole 0 or 1.
     """
     return np.where(1 - (1 - tilts) == tilts, 0.0, np.inf)
 
@@ -206,9 +207,9 @@ class TransformOfRun(TransformsOfRuns):
         return np.array([height / float(step[0]) * self._contour.work(height) <= _MOST_WORK])
 
     def atomic_mass(self, tilts: FloatArray) -> float | FloatArray:
-        """Return the mass of the atoms of the loss S, weighted by e^{tilt S}, at each tilt.
+        """Return the mass of the atoms of the loss S, weighted by e^{tilt S}, at each of the `tilts`, in their shape.
 
-        The result is 0 where the transform of the run decays.
+        The result is one number 0 if the transform of the run decays.
         """
         if self._transform.decays:
             return 0.0

@@ -129,7 +129,7 @@ class DiscretisedTradeOff(AbstractTradeOff):
 
     @property
     def singular_power(self) -> Enclosure:
-        """Probability under H1 (with the record) that some step has an outcome that H0 excludes.
+        """Probability under H1 of this direction that some step has an outcome that H0 excludes.
 
         It is 1 - prod (1 - q)^N over the steps with this probability q and count N.
         """

@@ -81,7 +81,7 @@ class LatticeLaw:
 
     @property
     def is_sound(self) -> bool:
-        """Whether the law gives bounds: it has masses, and its slacks are finite.
+        """Whether the law gives bounds: it has masses, at least one of its slacks is finite, and none is NaN.
 
         A slack is the logarithm of a factor between a sum over the law and the true sum.
         """
@@ -172,7 +172,7 @@ def _polygon(nodes: LatticeNodes, left: FloatArray, right: FloatArray, total: fl
 
 
 def _monotone(slopes: FloatArray, weights: FloatArray) -> FloatArray:
-    """Return the slopes of the largest convex function below a polygon with the given slopes.
+    """Return the slopes of the largest convex function below a polygon with the given slopes, in their shape.
 
     `weights` are the widths of the polygon's edges.
     """
@@ -188,11 +188,11 @@ def _harmonic(a: FloatArray, b: FloatArray) -> FloatArray:
 
 
 def _lowered(nodes: LatticeNodes, gaps: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the values of the law `lower` at the nodes: G up to x = 1 and D from there on, each lowered.
+    """Return the values of the law `lower`: G at the nodes x <= 1, and D at the nodes x >= 1, each lowered.
 
     D(x) = E(X - x)_+ and G(x) = E(x - X)_+ for the likelihood ratio X. `gaps` has a number for each cell between nodes,
     and each value is lowered by the larger gap of its two cells. Values that would be negative, and sometimes the value
-    before them, become 0. The result has the shape of the `nodes`.
+    before them, become 0. Both arrays include the node `nodes.zero` next to x = 1.
     """
     padded = np.concatenate([[0.0], gaps, [0.0]])
     lowering = np.maximum(padded[:-1], padded[1:]) * (1 + 1e-9)

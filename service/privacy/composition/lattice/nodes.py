@@ -115,7 +115,7 @@ def read_nodes(add: AbstractTradeOff, remove: AbstractTradeOff, lattice: Lattice
 
 
 def _at_exact_nodes(nodes: LatticeNodes, blur: float) -> LatticeNodes:
-    """Widen the enclosures of D, G and H by their changes when a loss of a node moves by `blur` nats.
+    """Widen the enclosures of D, G and H at the `nodes` by their changes when a loss of a node moves by `blur` nats.
 
     X is the likelihood ratio under H0. D(x) = E(X - x)_+, G(x) = E(x - X)_+ and H(x) = E min(X, x) have slopes of at
     most 1 in x. Convex functions are less steep than their chords further out. H is concave with H(0) = 0, so it is
@@ -170,8 +170,9 @@ class MovedAtoms:
 
     @staticmethod
     def of(atoms: Atoms, nodes: LatticeNodes, lattice: Lattice, infinite: float, vanishing: float) -> MovedAtoms:
-        """Move the atoms (loss, H0-mass) that lie within the nodes to the next node towards 0.
+        """Move the atoms (loss in nats, H0-mass) to the next node of the `lattice` towards 0.
 
+        An atom that lies on a node except for rounding stays there, and atoms beyond the `nodes` are left out.
         `infinite` is the H1-mass where H0 has none, and `vanishing` the H0-mass where H1 has none.
         """
         masses, slack, shift = np.zeros(len(nodes.x)), [0.0, 0.0, 0.0], 0.0

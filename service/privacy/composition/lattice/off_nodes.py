@@ -165,8 +165,8 @@ class Between:
         """Return sum_i v_i e^{-rate f_i} A(begin - n_i + k stride) at every threshold k, with A(j) = sums[j].
 
         n_i h + f_i are the losses between the nodes of spacing h, v_i their tilted masses, and A(j) is a sum e^{-rate
-        distance} of masses from the node j on. Before the first index A decays, as no mass is added. After the last
-        index A is 0. The result has the shape (thresholds.count,).
+        distance} of masses from the node j on. The first threshold is the node `begin`. Before the first index A
+        decays, as no mass is added. After the last index A is 0. The result has the shape (thresholds.count,).
         """
         stride, count = thresholds.stride, thresholds.count
         total = np.zeros(count)

@@ -58,7 +58,10 @@ def read_lattice_points(pair: LatticePair, alpha: FloatArray) -> Readings:
 
 
 def _rounded(logarithms: FloatArray, sign: int) -> FloatArray:
-    """Return the logarithms moved by their possible rounding error, upwards (`sign` 1) or downwards (-1)."""
+    """Return the logarithms moved by their possible rounding error, upwards (`sign` 1) or downwards (-1).
+
+    The result has the shape of `logarithms`.
+    """
     return logarithms + sign * EXPONENT_ROUNDING * (1 + np.abs(logarithms))
 
 
@@ -137,8 +140,8 @@ LEAST_PROFILE = -690.0
 def read_lattice_profile(pair: LatticePair, epsilon: FloatArray) -> Readings:
     """Compute bounds of ln of the privacy profile at finite epsilons (nats), from both laws `pair` of a run.
 
-    The laws are those on a lattice of losses. The result has the shape of `epsilon`. Outside the thresholds of the laws
-    the bounds are 0 and 1, as logarithms.
+    The laws are those on a lattice of losses. The result is one row of the shape of `epsilon`. Outside the thresholds
+    of the laws a bound may be trivial (0 or 1, as logarithms).
     """
     with np.errstate(all="ignore"):
         if pair.theta > 1:
@@ -165,7 +168,7 @@ def _safe_shifts(pair: LatticePair, epsilon: FloatArray) -> tuple[FloatArray, Fl
 
 
 def _profile_right(pair: LatticePair, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return lower and upper bounds of ln delta from D(c) = E(X - e^c)_+, which decreases in c.
+    """Return lower and upper bounds of ln delta at `epsilon` (nats) from D(c) = E(X - e^c)_+, which decreases in c.
 
     X is the likelihood ratio of the run under H0. The sums over large losses serve large epsilons. `pair` has the upper
     and the lower law of the run.
@@ -222,7 +225,7 @@ def solve_lattice_profile(pair: LatticePair, log_delta: float) -> tuple[float, f
         return -math.inf, math.inf
 
     def are_proved(points: FloatArray) -> BoolArray:
-        """Return two rows: whether the root eps provably exceeds -x for x in row 0, and is at most x for x in row 1."""
+        """Return whether eps is provably above -x for x in row 0, and at most x in row 1 of `points`; shape (2, m)."""
         read, count = read_lattice_profile(pair, np.concatenate([-points[0], points[1]])), points.shape[1]
         above = read.lower[0, :count] > log_delta + rounding
         return np.stack([above, read.upper[0, count:] <= log_delta - rounding])
@@ -261,9 +264,9 @@ def _evaluate_lower(
 
 
 def _interpolate(c: FloatArray, log_values: FloatArray, epsilon: FloatArray) -> FloatArray:
-    """Return ln at `epsilon` of a function that is linear in e^c between thresholds c; NaN outside all thresholds.
+    """Return ln at `epsilon` of a function that is linear in e^c between thresholds c, in the shape of `epsilon`.
 
-    `log_values` are ln of its values at the thresholds.
+    `log_values` are ln of its values at the increasing thresholds. The result is NaN outside all thresholds.
     """
     at = np.clip(np.searchsorted(c, epsilon), 1, len(c) - 1)
     left, right = c[at - 1], c[at]

@@ -144,10 +144,12 @@ class LatticeRun:
     ) -> LatticeRun | None:
         """Build the laws of all steps on a lattice with about this spacing (nats), for the add direction.
 
-        `off_nodes` has the steps whose losses lie between nodes. The laws omit e^log_tail_mass of the mass of the run.
+        `off_nodes` has the steps whose losses lie between nodes. The laws omit about e^log_tail_mass of the mass of the
+        run.
 
-        The result is None in three cases: the run needs too many cells, e^loss is out of range at the outermost cells,
-        or a step reveals everything with so high a probability that rounding leaves no mass to the cells.
+        The result is None if the run needs too many cells, or e^loss is out of range at the outermost cells. It is also
+        None if the laws of a step give no bounds, for example because the step reveals everything with a probability
+        near 1.
         """
         chosen = _aligned([part.atoms for part in steps], spacing)
         steps = tuple(
@@ -255,12 +257,12 @@ class LatticeRun:
 
     @property
     def law_cells(self) -> int:
-        """Number of lattice cells of the laws of all kinds of steps."""
+        """Number of lattice cells of the upper laws of all kinds of steps; the lower laws have as many."""
         return sum(len(counted.law.masses) for counted in self.upper)
 
     @property
     def cells(self) -> int:
-        """Number of lattice cells of the laws of all kinds of steps and of the cached composed laws."""
+        """Number of lattice cells of the upper laws of all kinds of steps and of the cached composed laws."""
         return self.law_cells + sum(pair.upper.cells for pair in self.composed.values() if pair is not None)
 
 
@@ -318,19 +320,19 @@ def _common_gap(distances: FloatArray) -> float:
 
 
 class CoarseTransform:
-    """Log-moment function K(z) = ln E e^{z loss} of a run on a coarse lattice, with the interface of `LossTransform`.
+    """Log-moment function K(z) = ln E0 e^{zS} of a run on a coarse lattice, with the interface of `LossTransform`.
 
-    K chooses tilts (real exponents z at which laws are composed); no proof depends on K. With `reflected` the function
-    is that of the other direction, K(1 - z).
+    S is the loss of the run, and E0 the expectation under H0. K chooses tilts (real exponents z at which laws are
+    composed); no proof depends on K. With `reflected` the function is that of the other direction, K(1 - z).
     """
 
     def __init__(self, run: LatticeRun, *, reflected: bool) -> None:
         self._run, self._reflected = run, reflected
 
     def cumulants(self, tilts: FloatArray) -> RealCumulants:
-        """Return K(s) = ln E e^{s loss} of the run, with K' and K'', at real tilts s, shape (S,).
+        """Return K(s) = ln E0 e^{sS} of the run's loss S, with K' and K'', at real tilts s, shape (S,).
 
-        The errors of the numbers are unknown and given as 0. S is the number of tilts.
+        The errors of the numbers are unknown and given as 0.
         """
         run, sign = self._run, -1.0 if self._reflected else 1.0
         there = 1 - tilts if self._reflected else tilts
@@ -355,7 +357,7 @@ class LatticeRuns:
         _LIVE.add(self)
 
     def farthest(self, digits: float) -> float:
-        """Return the largest size of a loss (nats) of any step beyond which 10^-digits of the step's mass remains."""
+        """Return a loss size (nats) beyond which each step has at most the mass 10^-digits under H0 and under H1."""
         if digits not in self._farthest:
             self._farthest[digits] = max(max(part.extent(-digits * math.log(10))) for part in self.steps)
         return self._farthest[digits]
@@ -383,10 +385,11 @@ class LatticeRuns:
         return 0.0 if part is None or coarse is None else _LESS * part.size * coarse.step
 
     def at(self, digits: float, spacing: float, *, reflected: bool) -> LatticeRun | None:
-        """Return the run on a lattice of about this spacing (nats), or None if there are too many cells.
+        """Return the run on a lattice of about this spacing (nats), or None.
 
-        The lattice ends where 10^-digits of mass remains. `reflected` selects the remove direction. The least recently
-        used runs are removed if too many cells are cached.
+        The result is None if there are too many cells, or if the lattice needs more work than the request has left. The
+        lattice ends where 10^-digits of mass remains. `reflected` selects the remove direction. The least recently used
+        runs are removed if too many cells are cached.
         """
         key = digits, spacing, reflected
         if key in self._kept:
@@ -477,8 +480,8 @@ def kept_cells() -> int:
 def coarse_tilt_grid(runs: LatticeRuns, digits: float, *, reflected: bool) -> TiltGrid | None:
     """Return the grid of tilts at which a run is composed, from a lattice of a few thousand cells.
 
-    The laws omit a mass of 10^-digits, and `reflected` swaps the hypotheses. The result is None if that lattice does
-    not exist, or its loss has no finite positive variance.
+    `runs` has the lattices of the run. Their laws omit a mass of 10^-digits, and `reflected` swaps the hypotheses. The
+    result is None if that lattice does not exist, its loss has no finite positive variance, or no tilt is usable.
     """
     run = runs.coarse(digits)
     if run is None:

@@ -174,7 +174,7 @@ class LatticeSearch:
         indices : array
             Indices of the numbers in `known`.
         known : Readings
-            Bounds to tighten.
+            Bounds to tighten in place.
         read : callable
             Function that returns bounds of the numbers at some indices from a composed pair of laws.
         tolerance : float
@@ -215,7 +215,7 @@ class LatticeSearch:
         indices : array
             Indices of the numbers in `known`.
         known : Readings
-            Bounds to tighten.
+            Bounds to tighten in place.
         read : callable
             Function that returns bounds of the numbers at some indices from a composed pair of laws.
         """
@@ -267,10 +267,10 @@ class LatticeSearch:
     def _best_tilts(self, digits: float, tilts: list[float], indices: IndexArray, reading: _Reading) -> list[float]:
         """Return, for the number with each index, the tilt at which a coarse lattice gives the narrowest result.
 
-        A tilt is an exponent: masses are multiplied by e^{tilt loss}. Laws omit a mass of 10^-digits, and `reading`
-        evaluates them.
+        A tilt is an exponent: masses are multiplied by e^{tilt loss}. `tilts` are the present tilts of the numbers.
+        Laws omit a mass of 10^-digits, and `reading` evaluates them.
 
-        Indices without a finite result on any coarse lattice keep their tilt. Saddle points do not find this tilt if
+        Indices without a useful result on any coarse lattice keep their tilt. Saddle points do not find this tilt if
         few rare jumps (large losses) dominate, because the tilted law then has two modes.
         """
         tilt_grid = self.tilt_grid(digits)
@@ -300,7 +300,7 @@ class _Reading:
     linear: bool
 
     def tighten(self, pair: LatticePair, indices: IndexArray) -> FloatArray:
-        """Narrow the known bounds at the indices by one composition, and return the relative widths of its results.
+        """Narrow `known` in place at the indices by one composition, and return the relative widths of its results.
 
         `pair` has the upper and the lower law of the run, composed at one tilt.
         """
@@ -310,9 +310,9 @@ class _Reading:
         return self._widths(found)
 
     def widths(self, indices: IndexArray, least: float = -math.inf) -> FloatArray:
-        """Return the relative widths of the known bounds of the numbers with these indices.
+        """Return the relative widths of the known bounds of the numbers with these indices, in their shape.
 
-        Numbers of at most e^`least` count as known. The default counts all.
+        Numbers of at most e^`least` have the width 0. The default has no such limit.
         """
         lower, upper = self.known.lower[:, indices], self.known.upper[:, indices]
         if not self.linear:

@@ -88,10 +88,10 @@ class _Side:
         return EXPONENT_ROUNDING * (1 + abs(self.lattice.value) + np.abs(self.lattice.theta * self.c))
 
     def _scaled(self, sums: list[tuple[FloatArray, float]], slope: float, sign: float = 1.0) -> FloatArray:
-        """Return a bound of ln(e^{K - slope c} sum) at each threshold c, moved to the safe side by errors and rounding.
+        """Return the lower or upper bound of ln(e^{K - slope c} sum) at each threshold c, with all errors and rounding.
 
-        K is the log-moment function of the run at the tilt. `sums` has one or two pairs (values, decay rate), and the
-        sum is the first plus `sign` times the second.
+        The object's own sign decides which bound. K is the log-moment function of the run at the tilt. `sums` has one
+        or two pairs (values, decay rate), and the sum is the first plus the argument `sign` times the second.
         """
         values = sums[0][0] if len(sums) == 1 else sums[0][0] + sign * sums[1][0]
         # The rounding of a difference is relative to its two terms.
@@ -241,7 +241,8 @@ class LatticePair:
 def run_slack(laws: tuple[CountedLaw, ...], off_nodes: OffNodeLosses | None, sign: int) -> Slack:
     """Return the slack of a run: logarithms of the factors by which its lattice law bounds the true law.
 
-    The slacks add up over all steps, on and off the lattice nodes. Masses that only one hypothesis has are rounded up
+    `laws` are the upper or the lower laws of the steps with their counts, and `off_nodes` has the steps with losses
+    between the nodes, or is None. The slacks add up over all steps. Masses that only one hypothesis has are rounded up
     (`sign` 1) or down (-1).
     """
 

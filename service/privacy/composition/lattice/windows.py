@@ -188,7 +188,7 @@ def tilted_cumulants(
 ) -> tuple[float, float, float]:
     """Return K(tilt) = ln E0 e^{tilt S} of the run's loss S, with K' and K'', one number each.
 
-    `laws` are on the lattice of spacing `step`, and `off_nodes` has steps beside the lattice, or None.
+    `laws` are on the lattice of spacing `step`, and `off_nodes` has the steps with losses between the nodes, or None.
     """
     rows = [law.log_moment(tilt, step) for law in laws]
     if off_nodes is not None:
@@ -260,9 +260,10 @@ class _Tails:
     def nearest(self) -> tuple[float, float]:
         """Return the nearest endpoint of the window on this side, and the distance of the tilt that proves it.
 
-        The endpoint is counted outwards. The tilted mass beyond the endpoint is at most e^-goal. The endpoint x has
-        e^{K(s) - K(theta) - (s - theta) x} = e^-goal for the other tilt s, and is infinite if K(s) is out of range. As
-        a function of the distance, endpoints first decrease and then increase.
+        The distance is in multiples of |`unit`|, the spacing of the tilts that are tried. The endpoint is counted
+        outwards in nats, and the tilted mass beyond it is at most e^-goal. For the other tilt s the endpoint x has
+        e^{K(s) - K(theta) - (s - theta) x} = e^-goal. It is infinite if K(s) is out of range. As a function of the
+        distance, endpoints first decrease and then increase.
         """
         best, at = self._end(_DEFAULT_DISTANCE), _DEFAULT_DISTANCE
         for direction in (-1, 1):
@@ -283,8 +284,8 @@ class _Tails:
 def weight_rounding(laws: tuple[CountedLaw, ...], tilt: float, step: float) -> float:
     """Return a bound of the relative rounding of all tilted weights of a run, and of e^K.
 
-    K is the log-moment function of the run at the tilt. The rounding is a factor of the law, like its slack. `step` is
-    the distance of neighbouring losses.
+    K is the log-moment function of the run at the tilt. The rounding is a factor of the law, like its slack. `laws` are
+    the laws of the steps with their counts, and `step` is the distance of neighbouring losses.
     """
     rounding = 0.0
     for counted in laws:
@@ -379,9 +380,9 @@ class ComposedLattice:
         return between.summed(sums, last - self.high, self._grid, rate)[::-1]
 
     def error(self, rate: float) -> float:
-        """Return the absolute error of the sums `above` and `below` with the given rate of decay.
+        """Return a bound of the absolute error of the sums `above` and `below` with the given rate of decay.
 
-        It has parts from noise of the transform in every cell, wrapped mass, and omitted far cells.
+        It has parts from noise of the transform in every cell, mass outside of the window, and omitted far cells.
 
         The sums add the tilted masses on one side of a threshold, each times e^{-rate d} at the distance d from it.
         """
@@ -391,7 +392,7 @@ class ComposedLattice:
         return 1.001 * (self._overflow + noise) + _FAR_CELLS
 
     def sum_rounding(self, rate: float) -> float:
-        """Return the relative error of the sums `above` and `below` with this rate, without noise of the transform.
+        """Return a bound of the relative error of the sums `above` and `below`, without noise of the transform.
 
         The sums add the tilted masses on one side of a threshold, each times e^{-rate d} at the distance d from it.
         """
@@ -416,7 +417,7 @@ def decayed_sums(masses: FloatArray, read: int, decay: float) -> FloatArray:
 
     Blocks are so short that no factor underflows. Each block adds the sum of all later blocks, which is known before.
     With few cells per sum, and short blocks, each distance k - j is added for all j together, which needs no more
-    additions. Cells further away than e^{-_BLOCK_EXPONENT} are omitted then.
+    additions. Terms with a factor below e^{-_BLOCK_EXPONENT} are omitted then.
     """
     reach = math.ceil(min(_BLOCK_EXPONENT / decay, float(len(masses))))
     if reach <= min(_MOST_DISTANCES, math.isqrt(len(masses))):
@@ -440,7 +441,7 @@ def decayed_sums(masses: FloatArray, read: int, decay: float) -> FloatArray:
 
 
 def _decayed_sum(masses: FloatArray, decay: float) -> float:
-    """Return sum_k masses[k] e^{-decay k}, in rows of about sqrt(n) masses. Cells beyond e^-600 are omitted."""
+    """Return sum_k masses[k] e^{-decay k}, in rows of about sqrt(n) masses. Factors below e^-600 count as 0."""
     masses = masses[: math.ceil(min(2 * _BLOCK_EXPONENT / decay, float(len(masses))))]
     width = max(math.isqrt(len(masses)), 1)
     whole = len(masses) // width
@@ -460,7 +461,7 @@ _A_LINE, _A_CELL = 200.0, 0.04
 def _composed(
     laws: tuple[CountedLaw, ...], theta: float, step: float, chosen: Window
 ) -> tuple[FloatArray, float, float]:
-    """Return the tilted masses of the composition over the window, and bounds of their errors.
+    """Return the tilted masses of the composition over the window, and bounds of their absolute errors.
 
     `laws` are the laws of the steps with their counts. Masses are multiplied by e^{theta loss}, `step` is the distance
     of losses, and `chosen` the window. The first bound is that of the error of each mass, and the second that of the
@@ -499,7 +500,10 @@ def _composed(
 
 
 def _sizes(values: ComplexArray) -> FloatArray:
-    """Return upper bounds of the absolute values of complex numbers of at most about 1, within a few roundings."""
+    """Return upper bounds of the absolute values of complex numbers of at most about 1, within a few roundings.
+
+    The result has the shape of `values`.
+    """
     return np.sqrt(values.real**2 + values.imag**2) * (1 + 8 * UNIT_ROUNDOFF) + _UNDERFLOW
 
 
@@ -519,9 +523,10 @@ def _power(values: ComplexArray, count: int) -> ComplexArray:
 
 
 def _wrapped(law: LatticeLaw, theta: float, step: float, n: int) -> FloatArray:
-    """Return n masses of a law tilted by e^{theta loss}: masses with equal indices modulo n are added.
+    """Return n masses of a law tilted by e^{theta loss}, shape (n,), as a cyclic convolution needs them.
 
-    The tilted masses have the sum 1. `step` is the spacing of the lattice.
+    Masses whose lattice indices are equal modulo n are added. The tilted masses have the sum 1. `step` is the spacing
+    of the lattice.
     """
     start, last = law.support
     exponents = theta * law.losses(step)[start : last + 1]

@@ -60,7 +60,8 @@ def either_way(steps: Steps) -> bool:
     """Return whether the attained runs of one direction (record added) also attain the other (record removed).
 
     A run is attained if some data sets have its pair of output laws. Steps whose own pair is attained must be
-    symmetric: beside a step that is easier to attack in one direction, the swapped run belongs to the other direction.
+    symmetric. If one step is easier to attack in one direction, the run with swapped hypotheses belongs to the other
+    direction.
     """
     found = [(step, step.attained()) for step, _ in steps]
     return all(step.is_symmetric if known is None else known.either_way for step, known in found)
@@ -129,10 +130,11 @@ def is_attained_as_a_whole(steps: Steps) -> bool:
 
 
 def sides(step: AbstractStep) -> tuple[Steps, AbstractStep, str | None] | None:
-    """Return steps that bound a step from both sides in compositions; None if the step is known exactly.
+    """Return `(attained, above, sentence)`, which bound a step from both sides; None if the step is known exactly.
 
-    The pair of k records under pure eps-DP is that of discrete Laplace noise of scale 1/eps, shifted by k. The noise
-    attains the pair in every step. Two roundings of the scale enclose it.
+    `attained` are steps that are no easier to attack than the step, and `above` is a step that is no harder to attack.
+    `sentence` names both theorems, or is None. The pair of k records under pure eps-DP is that of discrete Laplace
+    noise of scale 1/eps, shifted by k. The noise attains the pair in every step. Two roundings of the scale enclose it.
     """
     if not isinstance(step, GroupOfStated) or step.delta > 0 or step.records not in WHOLE_SENSITIVITY:
         return step.sides()
@@ -146,7 +148,8 @@ def sides(step: AbstractStep) -> tuple[Steps, AbstractStep, str | None] | None:
 def added(steps: Steps) -> Steps:
     """Return the run with one step in place of several steps whose stated bounds add up, also of different steps.
 
-    The run is unchanged if no steps have such bounds, or if the sum is out of their domain.
+    Stated bounds are those of zCDP and Renyi DP, for example. The run is unchanged if no steps have such bounds, or if
+    the sum is out of their domain.
     """
     known: list[tuple[AbstractStep, int]] = []
     for step, count in steps:
@@ -163,8 +166,8 @@ def added(steps: Steps) -> Steps:
 def most_polygons(steps: Steps) -> int:
     """Return the largest number of different steps with stated bounds whose dominating pairs are composed.
 
-    Their composition is an upper bound beside the sum of the stated bounds. If the steps have bounds of the same
-    orders, this sum is nearly always smaller, so that the limit is lower.
+    Their composition is a second upper bound, and the sum of the stated bounds is the first. If the steps have bounds
+    of the same orders, this sum is nearly always smaller, so that the limit is lower.
     """
     orders = {step.stated_orders for step, _ in steps if isinstance(step, StatedDivergences)}
     return MOST_POLYGONS if len(orders) <= 1 else MOST_POLYGONS_OF_DIFFERENT_ORDERS

@@ -92,15 +92,16 @@ def plan(
     `auto` takes the first of these engines that can serve, and adds `discretised` where `contour` is wide:
 
     - `closed_form`: one step of any kind; any number of Gaussian and gdp steps; runs of `pure_dp` and `approximate_dp`
-      steps of few kinds; equal Laplace steps that are few enough for exact sums; one step, or such Laplace steps,
-      beside few steps of two losses (pure and approximate DP),
-    - `contour`: any mix of Gaussian, gdp and Laplace steps, sampled or not, and of steps of two losses; steps of two
-      losses alone where they are too many for sums. It does not serve a mix without a Gaussian step whose Laplace steps
-      are so few that atoms dominate,
+      steps of few kinds; steps with finite lists of losses whose direct convolution is inexpensive; equal Laplace steps
+      that are few enough for exact sums; one step, or such Laplace steps, composed with few steps of two losses (pure
+      and approximate DP),
+    - `contour`: any mix of Gaussian, gdp and Laplace steps, sampled or not, and of steps of two losses or with short
+      lists of losses; the latter two alone where they are too many for sums. It does not serve a mix without a Gaussian
+      step whose Laplace steps are so few that atoms dominate,
     - `discretised`: any steps.
 
-    One step beside steps of two losses is evaluated on contours first. A mixture has the mixed curves of its
-    components, each by the same method.
+    One step composed with steps of two losses is evaluated on contours first. The curves of a mixture are those of its
+    components, mixed, each by the same method.
     """
     if method not in METHODS:
         raise UnsupportedCombination("method", f"method {method!r}", "no engine has that name.", METHODS)
@@ -129,10 +130,11 @@ def plan(
 def _attained_as_a_whole(
     mechanism: AbstractMechanism, neighbours: Neighbours, options: EngineOptions
 ) -> tuple[Plan, ...] | None:
-    """Return plans of attacks, each of which one choice attains; None if one choice attains the curves of `mechanism`.
+    """Return plans of attacks on a mechanism, each attained by one choice of neighbouring data sets, or None.
 
-    The plans serve the lower bounds of selections, which need several points of one attained curve. Mixtures of
-    mechanisms without such curves have no plans.
+    The result is None if one choice attains the curves of `mechanism` itself. The plans serve the lower bounds of
+    selections, which need several points of one attained curve. A mixture of mechanisms has one plan, with one attack
+    on each component. `neighbours` is the neighbouring relation.
     """
     if isinstance(mechanism, Mixture):
         drawn = _drawn(mechanism)
@@ -154,7 +156,7 @@ def _attained_as_a_whole(
 
 
 def _in_both_directions(known: Plan, steps: Steps) -> TradeOffPair:
-    """Return the curves of the plan `known` for both directions, record added and record removed.
+    """Return the curves of the plan `known` of `steps` for both directions, record added and record removed.
 
     Both directions share one curve object if every step is symmetric.
     """
@@ -199,7 +201,8 @@ def _composition(steps: Steps, kind: str, method: str, options: EngineOptions) -
 def _planned_later(steps: Steps, kind: str, method: str, options: EngineOptions) -> Plan:
     """Plan a run whose laws cost too much for a plan: the engine is chosen when curves are first needed.
 
-    Plans are made in the thread that serves all clients, and curves in a worker.
+    Plans are made in the thread that serves all clients, and curves in a worker. `kind` is the type of the mechanism,
+    and `method` the engine of the request.
     """
     engine = closed_forms.CLOSED_FORM if is_single(steps) else "discretised"
     known = closed_forms.one_step(steps[0][0]) if is_single(steps) else engines.lattices(steps, options)
@@ -278,7 +281,7 @@ def _beside_noise_or_losses(steps: Steps, method: str, options: EngineOptions) -
     """Return the plan of a run whose loss has no density and too many values for exact sums, or None.
 
     Such a run is evaluated on contours with a little added Gaussian noise, or as a closed form shifted by the losses
-    +-epsilon of other steps. The result is None for other runs.
+    +-epsilon of other steps. `method` is the engine of the request. The result is None for other runs.
     """
     asked = None if method == "contour" else engines.discretised
     many = smoothed_responses_of(steps) if method != "closed_form" else None
@@ -310,7 +313,8 @@ def _bracket(steps: Steps, kind: str, method: str, options: EngineOptions) -> Pl
 
     The lower bound composes the pair that an attack on one choice attains in every step. The upper bound composes the
     dominating pairs of all steps. If that choice serves both directions, as the step's own pair does, both directions
-    of the attained runs are lower bounds of both curves.
+    of the attained runs are lower bounds of both curves. `kind` is the type of the mechanism, and `method` the engine
+    of the request.
     """
     if method not in ENGINES_OF_BRACKETS:
         reason = (
@@ -368,15 +372,18 @@ def _between_theorems(below: Sequence[Plan], above: Sequence[Plan], steps: Steps
 
 
 def _strongest(curves: Sequence[AbstractTradeOff]) -> AbstractTradeOff:
-    """Return the curve of the strongest of several attacks at each rate, which bounds the worst case from below.
+    """Return a lower bound of the worst case: at each rate, the strongest of several attacks.
 
-    Each curve is that of an attained run.
+    Each of the `curves` is that of an attained run.
     """
     return curves[0] if len(curves) == 1 else EasiestOf(tuple(curves))
 
 
 def _tightest(pairs: Sequence[TradeOffPair]) -> TradeOffPair:
-    """Return the smaller number of several curves that all bound a worst case from above."""
+    """Return the pair of curves whose numbers are the smallest of several upper bounds of a worst case.
+
+    Each of the `pairs` bounds both directions of the worst case from above.
+    """
     if len(pairs) == 1:
         return pairs[0]
     add, remove = (TighterOf(curves) for curves in zip(*((each.add, each.remove) for each in pairs), strict=True))
@@ -387,7 +394,7 @@ def _between(steps: Steps, kind: str, method: str, options: EngineOptions) -> Pl
     """Plan a run whose steps have separate bounds: one composition for lower and one for upper bounds.
 
     The lower bounds compose attained pairs of laws, and the upper bounds dominating pairs. `kind` is the type of the
-    mechanism.
+    mechanism, and `method` the engine of the request.
     """
     known = [(sides(step) or (((step, 1),), step, None), count) for step, count in steps]
     above = merged((dominating, count) for (_, dominating, _), count in known)
@@ -428,10 +435,10 @@ def _mixture(mechanism: Mixture, method: str, neighbours: Neighbours, options: E
 def _mixed(
     mechanism: Mixture, priced: list[Plan], method: str, neighbours: Neighbours, options: EngineOptions
 ) -> TradeOffPair:
-    """Return the curves of a mixture from those of its components.
+    """Return the curves of a mixture from those of its components, each by the engine `method`.
 
-    `neighbours` is the neighbouring relation. `priced` holds the plans of the first components, which were made for the
-    cost.
+    `neighbours` is the neighbouring relation. `priced` holds the plans of the first components, which were made to
+    estimate the cost.
     """
     drawn = _drawn(mechanism)
     rest = [plan(part, method, neighbours, options) for _, part in drawn[len(priced) :]]
@@ -439,7 +446,10 @@ def _mixed(
 
 
 def _mixed_parts(drawn: Sequence[tuple[Fraction, AbstractMechanism]], plans: Sequence[Plan]) -> TradeOffPair:
-    """Return the curves of a mixture of mechanisms that are `drawn` with these weights, and have these plans."""
+    """Return the curves of a mixture of mechanisms.
+
+    `drawn` has pairs (probability, component), and `plans` the plan of each component.
+    """
     from service.privacy.trade_off.mixture.curve import mixed
 
     reason = (

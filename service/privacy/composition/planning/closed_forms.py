@@ -104,7 +104,8 @@ def _composed_gaussians(shifts: tuple[tuple[Enclosure, int], ...]) -> TradeOffPa
 def summed(steps: Steps) -> Plan | None:
     """Return the plan (engine, curves and cost) of a run whose law of the loss is an exact sum; None for other runs.
 
-    Such runs consist of (epsilon, delta)-DP steps alone, or of equal Laplace steps.
+    Such runs consist of (epsilon, delta)-DP steps alone, of steps with finite lists of losses (if their direct
+    convolution is inexpensive), or of equal Laplace steps.
     """
     responses = responses_of(steps)
     if responses is not None:
@@ -120,7 +121,7 @@ def summed(steps: Steps) -> Plan | None:
 
 
 def atoms_of(steps: Steps) -> tuple[tuple[AtomicLaw, int], ...] | None:
-    """Return the laws of all steps, with counts, if each has listed losses and their direct convolution is inexpensive.
+    """Return the laws (with counts) of all steps if all are finite lists of losses with an inexpensive convolution.
 
     The result is None for other runs, and for runs of (epsilon, delta)-DP steps alone, which have faster sums. Steps of
     pure 0-DP are left out.
@@ -169,10 +170,10 @@ def _composed_laplace(steps: Steps) -> TradeOffPair:
 
 
 def beside_two_points(steps: Steps) -> Plan | None:
-    """Return the plan of one step, or equal Laplace steps, beside steps with two losses +-epsilon, in closed form.
+    """Return the closed form of one step, or equal Laplace steps, composed with steps of two losses +-epsilon.
 
-    A plan has the engine, the curves and their cost. The result is None if the other steps have no closed form, or the
-    sums of +-epsilon have too many values.
+    The result is a plan: the engine, the curves and their cost. It is None if the other steps have no closed form, or
+    the sums of +-epsilon have too many values.
     """
     found = shifts_beside(steps)
     if found is None:
@@ -183,7 +184,7 @@ def beside_two_points(steps: Steps) -> Plan | None:
 
 
 def shifted(steps: Steps, others: Steps) -> TradeOffPair:
-    """Return the curves of a run of `others` beside steps with two losses +-epsilon.
+    """Return the curves of a run of `others` and of steps with two losses +-epsilon.
 
     `others` is one step, or equal Laplace steps. `steps` are all steps of the run. The profile is a mixture of shifted
     profiles of `others`.
@@ -230,11 +231,9 @@ def shifted_by_large_losses(rest: TradeOffPair, far: Kinds) -> TradeOffPair:
 
 
 def root_of_squares(shifts: Iterable[tuple[float, int]]) -> float:
-    """Return the square root of the sum of N mu^2 over pairs (mu, N), within 6 units of rounding.
+    """Return the square root of the sum of N mu^2 over the pairs (mu, N) in `shifts`, within 6 units of rounding.
 
-    N steps are mu-GDP each.
-
-    The squares are scaled so that none under- or overflows.
+    N steps are mu-GDP each. The squares are scaled so that none under- or overflows.
     """
     listed = tuple(shifts)
     largest = max(mu for mu, _ in listed)

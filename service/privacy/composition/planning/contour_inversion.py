@@ -71,7 +71,7 @@ def invert(steps: Steps, parts: tuple[Counted, ...], options: EngineOptions, lat
     options : EngineOptions
         Options of the engines.
     lattices : callable or None
-        The second engine, or None.
+        Function that builds the curves of the second engine, on lattices; None without this engine.
 
     Raises
     ------
@@ -89,7 +89,8 @@ def invert(steps: Steps, parts: tuple[Counted, ...], options: EngineOptions, lat
 def _why_one_engine(steps: Steps, parts: tuple[Counted, ...], lattices: Lattices | None) -> WidthLimit | None:
     """Return the reason why no lattice supplements the contours of a run; None if one does.
 
-    `parts` are the step descriptions of the run, and `lattices` its plan on lattices.
+    `parts` are the step descriptions of the run, and `lattices` is the function that builds its curves on lattices, or
+    None.
     """
     if len(steps) > MOST_ON_LATTICES:
         return WidthLimit.MANY_STEPS
@@ -148,19 +149,19 @@ def few_of_two_steps(steps: Steps, lattices: TradeOffPair) -> TradeOffPair:
 
 
 def beside_a_little_noise(run: Responses, steps: Steps, options: EngineOptions, lattices: Lattices | None) -> Plan:
-    """Plan a run of too many different (epsilon, delta)-DP steps for exact sums.
+    """Plan a run of (epsilon, delta)-DP steps that has too many different steps for exact sums.
 
-    The plan inverts the transform of the run beside a little Gaussian noise. `lattices` is a second engine, or None.
-    `run` has these steps, and `options` are the engine options of the request.
+    The plan inverts the transform of the run composed with a little Gaussian noise. `lattices` is a second engine, or
+    None. `run` has these steps, and `options` are the engine options of the request.
     """
     return Plan(CONTOUR, cost.smoothed(len(run.answers)), partial(_smoothed, run, steps, options, lattices))
 
 
 def listed_beside_a_little_noise(steps: Steps, options: EngineOptions, lattices: Lattices | None) -> Plan | None:
-    """Plan a run of several steps with listed losses that are out of reach of direct sums; None for others.
+    """Plan a run of steps with finite lists of losses, too many for direct sums; None for other runs.
 
-    The plan inverts the transform of the run beside a little Gaussian noise. `lattices` is a second engine, or None.
-    `options` are the engine options of the request.
+    The plan inverts the transform of the run composed with a little Gaussian noise. `lattices` is a second engine, or
+    None. `options` are the engine options of the request.
     """
     laws = [step.part() for step, _ in steps]
     are_listed = all(isinstance(part, AtomsPart | TwoPointPart) for part in laws)
@@ -174,9 +175,9 @@ def listed_beside_a_little_noise(steps: Steps, options: EngineOptions, lattices:
 
 
 def has_many_losses(steps: Steps) -> bool:
-    """Return whether a run has many losses off a lattice, and rare large losses, which make contours long.
+    """Return whether the lists of losses of a run are long, with a list that is neither symmetric nor on a lattice.
 
-    `steps` has pairs (mechanism, number of steps).
+    Contours of such runs are long if large losses are rare. `steps` has pairs (mechanism, number of steps).
     """
     laws = [part.law for step, _ in steps if isinstance(part := step.part(), AtomsPart)]
     are_many = sum(law.heavy for law in laws) > MOST_SMOOTHED
@@ -186,8 +187,8 @@ def has_many_losses(steps: Steps) -> bool:
 def smoothed_where_wide(whole: TradeOffPair, steps: Steps, options: EngineOptions) -> TradeOffPair:
     """Return the curves `whole` of a run on lattices, supplemented by contours where their enclosures are wide.
 
-    Contours serve runs of steps with listed losses and Laplace steps. They invert the transform of the run beside a
-    little Gaussian noise. `options` are the engine options of the request.
+    Contours serve runs of steps with finite lists of losses and of Laplace steps. They invert the transform of the run
+    composed with a little Gaussian noise. `options` are the engine options of the request.
     """
     parts = [step.part() for step, _ in steps]
     is_served = all(isinstance(part, AtomsPart | TwoPointPart | LaplacePart) for part in parts)
@@ -201,7 +202,7 @@ def smoothed_where_wide(whole: TradeOffPair, steps: Steps, options: EngineOption
 
 
 def _smoothed_sum(steps: Steps, options: EngineOptions) -> AbstractTradeOff:
-    """Return the curve of a run whose losses have no density, from contours beside a little Gaussian noise."""
+    """Return the add curve of a run whose losses have no density, from contours with a little added Gaussian noise."""
     from service.privacy.composition.exact_sums.smoothed_atoms import SmoothedAtoms
     from service.privacy.composition.summands.catalogue import described_run
 
@@ -244,8 +245,8 @@ def _inverted(
 ) -> TradeOffPair:
     """Return the curves of a run by contour inversion, and by a second engine, `lattices`, unless None.
 
-    `parts` are those of the run, with bounds of the errors of their doubles. `roundings` holds the steps of the run
-    with parameters rounded to doubles, once down and once up.
+    `parts` are the step descriptions of the run, with bounds of the errors of parameters that are not doubles.
+    `roundings` holds the steps of the run with parameters rounded to doubles, once down and once up.
     """
     inverted = _contour(parts, options.accuracy)
     if lattices is None:
@@ -309,7 +310,7 @@ def _closed_form_of(roundings: tuple[Steps, ...]) -> TradeOffPair | None:
 def _of_few_steps(steps: Steps) -> TradeOffPair | None:
     """Return the closed form of a short run; None for other runs.
 
-    Short runs have two steps, or one step beside few steps with two losses +-epsilon.
+    Short runs have two steps, or one step and few steps with two losses +-epsilon.
     """
     found = shifts_beside(steps)
     if found is None or found[1] > MOST_LOSSES or found[1] == 1:

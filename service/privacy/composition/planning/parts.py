@@ -53,7 +53,7 @@ def contour_parts(steps: Steps) -> tuple[Counted, ...] | None:
 
 
 def shifts_beside(steps: Steps) -> tuple[tuple[AbstractStep, int], int] | None:
-    """Return ((step, count), losses) for a run of one kind of step beside steps with the losses +-epsilon, or None.
+    """Return ((step, count), losses) for a run of one kind of step and of steps with the losses +-epsilon, or None.
 
     The curve of the step or of `count` such steps has a closed form. `losses` is the number of sums of the +-epsilon.
     The result is None if there are several kinds of steps with other losses, or too many sums.

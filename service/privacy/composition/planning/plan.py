@@ -21,7 +21,7 @@ class Plan:
     Attributes
     ----------
     engine : str
-        Name of the method in answers; for mixed curves, that of the most expensive curve.
+        Name of the method in answers; for a mixture of mechanisms, that of its most expensive component.
     cost : CostModel
         Estimated cost.
     build : callable
@@ -30,7 +30,8 @@ class Plan:
     ceiling : Ceiling or None
         Largest costs of a closed form whose numbers cost about the same for all arguments.
     worst_case : Plan or None
-        Plan of the worst case beside the curves of a weaker attacker; None where it is not served.
+        Plan of the worst case, for curves of a weaker attacker. None for the worst case itself, and if its curves are
+        not known.
     """
 
     engine: str
@@ -48,8 +49,8 @@ class Plan:
 def mixed_plan(parts: Sequence[Plan], build: Callable[[], TradeOffPair]) -> Plan:
     """Return the plan of a mixture of mechanisms from the plans of its components.
 
-    The plan has no upper limit of the cost, because points of mixed curves need a search. A plan has the cost of the
-    curves and builds them. `build` is the function that builds the mixed curves from those of the components.
+    The plan has no `ceiling` (upper limit of the cost), because the points of a mixture's curve need a search. `build`
+    makes the curves of the mixture from those of the components.
     """
     most = max(parts, key=lambda part: part.cost.evaluate)
     shared = any(part.engine != CLOSED_FORM for part in parts)

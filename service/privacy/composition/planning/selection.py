@@ -31,10 +31,10 @@ POINTS: Final = 750
 """Number of points, and of thresholds, of the curve of one trial in each direction, on average."""
 HULL, NUMBER, POINT = 5_000, 800, 3
 """Cost of the hulls and attacks of both directions, of a number, and of a point, in microseconds."""
-SOURCE: Final = "the best of K runs: E_Q h(l) with T of one run (upper), three zones of scores (lower)"
+SOURCE: Final = "the best of K runs: E_Q h(l) with T of one run (upper), zones of scores (lower)"
 NOTE: Final = "selection: the bounds hold for every score. They read the whole trade-off curve of one trial."
 BRACKET: Final = (
-    "bracket: scores in three zones attain the lower bound. The upper bound uses that the law of the score is one test "
+    "bracket: scores in zones attain the lower bound. The upper bound uses that the law of the score is one test "
     "of each trial; no single score is known that attains this bound."
 )
 OR_COMPOSED: Final = "The upper bound is the smaller one of this bound and the composition of all trials."
@@ -93,8 +93,8 @@ def selected_plan(mechanism: Selected, method: str, planners: Planners) -> Plan:
 def _composed(mechanism: Selected, planners: Planners) -> Plan | None:
     """Return the plan of the composition of all trials of a selection with a fixed number of trials, or None.
 
-    `mechanism` is the selection. The result is None if its trials cannot be composed, or only by an engine outside
-    `ENGINES`.
+    `mechanism` is the selection, and `planners` has the function that plans the composition. The result is None if the
+    trials cannot be composed, or only by an engine outside `ENGINES`.
     """
     try:
         whole = mechanism.composed

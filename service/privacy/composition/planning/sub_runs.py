@@ -49,7 +49,8 @@ def with_guarantees(whole: TradeOffPair, steps: Steps, curves_of: CurvesOfSubRun
 
     The sub-runs are: all steps that contours compose, and every group of the other equal steps. A group of N equal
     steps has the smaller epsilon of two: that of its own curves, and N times that of one step. `curves_of` returns the
-    curves of a sub-run, or None. Runs of more than `MOST_GROUPS` groups, and single steps, are returned unchanged.
+    curves of a sub-run, or None. Estimates, runs of more than `MOST_GROUPS` groups, and single steps are returned
+    unchanged.
     """
     if sum(count for _, count in steps) == 1 or len(steps) > MOST_GROUPS or not whole.add.evidence.is_certain:
         return whole
@@ -72,7 +73,10 @@ def with_guarantees(whole: TradeOffPair, steps: Steps, curves_of: CurvesOfSubRun
 
 
 def _certain(sub_run: Steps, curves_of: CurvesOfSubRun) -> AbstractTradeOff | None:
-    """Return the curve of a sub-run in the add direction, or None if it is unknown or has no proved bounds."""
+    """Return the curve of a sub-run in the add direction, or None if it is unknown or has no proved bounds.
+
+    `curves_of` returns the curves of a sub-run, or None.
+    """
     try:
         known = curves_of(sub_run)
     except UnsupportedCombination:
@@ -83,7 +87,8 @@ def _certain(sub_run: Steps, curves_of: CurvesOfSubRun) -> AbstractTradeOff | No
 def _groups(steps: Steps) -> list[Steps]:
     """Return the sub-runs of a run that give lower bounds, without the whole run.
 
-    These are the steps that contours compose together, each group of equal steps, and one step of each group.
+    These are the steps that contours compose together, each of the first `MOST_GROUPS` groups of equal steps, and one
+    step of each of these groups. For a run of two or more equal steps, the only sub-run is one step.
     """
     if len(steps) == 1:
         step, count = steps[0]

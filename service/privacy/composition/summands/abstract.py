@@ -122,10 +122,10 @@ class Summand(ABC):
 
     @property
     def sampled_step(self) -> SampledStep | None:
-        """Description of the steps for deformed contours, with exact parameters.
+        """Description of the steps for deformed contours, with exact parameters; None for steps without one.
 
-        Poisson-sampled Gaussian steps have it, and mirrored mixtures with the shifts 0 and 1 of exact weights. It is
-        None for all other steps.
+        Poisson-sampled Gaussian steps have it, if a record is added or removed. If one record replaces another
+        (mirrored mixtures), the shifts must be 0 and 1 and their weights exact.
         """
         return None
 
@@ -251,8 +251,8 @@ class TruncatedSummand(ABC):
     def cumulants(self, tilts: FloatArray) -> RealCumulants:
         """Return the log-moment function K(s) = ln E0 e^{sS} of the sum S of these steps' losses, with K' and K''.
 
-        `tilts` holds the real tilts s, shape (tilts,). All arrays of the result, and its bound of the error of K, have
-        that shape.
+        `tilts` holds the real tilts s, shape (tilts,). All arrays of the result, and its bound of the absolute error of
+        K, have that shape.
         """
 
 
@@ -283,7 +283,7 @@ class SummandOnContour(ABC):
     @property
     @abstractmethod
     def origin(self) -> tuple[float, float]:
-        """Tuple of K(theta), nats, evaluated to full precision, and a bound of its error.
+        """Tuple of K(theta), nats, evaluated to full precision, and a bound of its absolute error.
 
         K(theta) = ln E0 e^{theta S} is the log-moment function of the loss S of all steps at the real tilt theta.
         """

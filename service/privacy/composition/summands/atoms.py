@@ -110,7 +110,7 @@ class AtomParts(TruncatedSummand):
         return lost, lost
 
     def cumulants(self, tilts: FloatArray) -> RealCumulants:
-        """Return K(s), K'(s), K''(s) at the real tilts s, shape (tilts,), with a bound of the error of K.
+        """Return K(s), K'(s), K''(s) at the real tilts s, shape (tilts,), with a bound of the absolute error of K.
 
         K(s) = ln E0 e^{sS} is the log-moment function of the total loss S of all steps.
         """
@@ -122,12 +122,13 @@ class AtomParts(TruncatedSummand):
 
 
 def _cumulants(law: AtomicLaw, tilts: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Return K, K', K'' of one step with the listed losses of `law` at real tilts s, and a bound of the error of K.
+    """Return K, K', K'' of one step with the listed losses of `law` at real tilts s, with an error bound of K.
 
-    K(s) = ln E0 e^{sL} is the log-moment function of the loss L (nats). All results have the shape of `tilts`.
+    K(s) = ln E0 e^{sL} is the log-moment function of the loss L (nats). All results have the shape of `tilts`. The
+    error is absolute.
 
-    Tilts above 1/2 use the masses under H1, for which K(s) = ln E1 e^{(s - 1) L}. Small exponents are summed as
-    ln(1 + sum p_j (e^{s L_j} - 1)).
+    Tilts above 1/2 use the masses under H1, for which K(s) = ln E1 e^{(s - 1) L}. Small exponents are summed as ln(1 +
+    sum p_j (e^{s L_j} - 1)).
     """
     from_one = tilts > 0.5
     shift = np.where(from_one, tilts - 1, tilts)[:, None]
@@ -171,7 +172,7 @@ class AtomsOnContour(SummandOnContour):
 
     @property
     def origin(self) -> tuple[float, float]:
-        """Log-moment function K(theta) of all steps at the tilt theta (nats), and a bound of its error."""
+        """Log-moment function K(theta) of all steps at the tilt theta (nats), and a bound of its absolute error."""
         return self._origin
 
     def log_majorants(self, heights: FloatArray) -> tuple[FloatArray, FloatArray]:

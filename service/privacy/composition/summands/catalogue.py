@@ -104,7 +104,7 @@ def truncated(group: tuple[Summand, ...], digits: float, scale: RunScale) -> Tru
     digits : float
         The truncation leaves out at most about 10^-digits of the mass of H0 and of H1.
     scale : RunScale
-        Properties of the whole run that steer the truncation.
+        Properties of the whole run that choose the truncation and the nodes; no bound depends on them.
     """
     return cast("TruncatedSummand", _TRUNCATED[type(group[0])].of_group(group, digits, scale))
 
@@ -124,7 +124,7 @@ def separately_truncated(
     steps : tuple of Summand
         Steps of all runs, with equally many of them in each run, all of one kind.
     deviation : (runs,)
-        Approximate standard deviation of the loss of each run, from below (nats).
+        Approximate standard deviation of the loss of each run in nats, rather too small.
     digits : (runs,)
         The truncation leaves out at most about 10^-digits of the mass of each run under both hypotheses.
     times : (runs,)

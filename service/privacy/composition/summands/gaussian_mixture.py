@@ -63,7 +63,7 @@ _MOST_TERMS = 400
 
 @dataclass(frozen=True, slots=True)
 class GaussianMixtureSteps(Summand):
-    """Equal steps, `count` of them, whose law with the record is a mixture of Gaussians with a positive shift.
+    """Equal steps, `count` of them, whose law with the record is a mixture of Gaussians, some of them shifted.
 
     `part` has the noise, and the shifts with their weights.
     """
@@ -115,7 +115,7 @@ class GaussianMixtureSteps(Summand):
 
     @property
     def _log_rest(self) -> float:
-        """Lower bound of ln w_0, where w_0 is the weight of shift 0 in the mixture; -inf if w_0 may be 0."""
+        """Lower bound of ln w_0, the weight of shift 0 in the mixture; -inf if w_0 may be 0, and for mirrored steps."""
         part = self.part
         taken = math.fsum(w for s, w in zip(part.shifts, part.weights, strict=True) if s > 0) * (1 + part.weight_error)
         taken += part.light
@@ -229,7 +229,8 @@ class TruncatedGaussianMixture(NormalTrapezoid):
         steps : tuple of GaussianMixtureSteps
             Mixtures of similar noise.
         deviation : float or (runs,)
-            Approximate standard deviation of the whole run's loss, from below; it steers the spacing of the nodes.
+            Approximate standard deviation of the whole run's loss in nats, rather too small. It only chooses the
+            spacing of the nodes.
         digits : float or (runs,)
             The truncation leaves out at most about 10^-digits of the mass of H0 and of H1.
         beside : float
@@ -319,9 +320,11 @@ class TruncatedGaussianMixture(NormalTrapezoid):
         return (mixture if self.mirrored else plain), mixture
 
     def _laid_out(self) -> tuple[FloatArray, IndexArray, IndexArray]:
-        """Return the distance of the nodes, the index of the first node and the number of nodes.
+        """Return the distance of the quadrature nodes, the index of the first node and the number of nodes.
 
-        All arrays have the shape (parts,). A part is a number of equal steps of a run.
+        All arrays have the shape (parts,). The node with the index k is the outcome x = k * distance. The nodes of
+        mirrored steps are symmetric about 0, and their first index is an unused 0. A part is a number of equal steps of
+        a run.
         """
         smooth = smooth_spacing(self._need, self._steps)
         width = math.sqrt(2 * (1 - _USUAL_LEAST)) / np.sqrt(self._largest_spread())

@@ -178,9 +178,10 @@ class MixtureMajorants:
     """Majorants on paths Im x = eta: B_eta(t)/M(theta) <= e^{eta^2/2} (sum e^{log_terms - t turn} + errors).
 
     B_eta(t) bounds |M(theta + it')| for all heights t' >= t of the contour, and M is the transform of one step. The sum
-    is over nodes. `turn` is D = arg A - arg B at Im x = eta, with A(x, q) = a(x + iq)/a(x) for the density phi a of H1,
-    and B likewise for H0. `eta` and `width` have the shape (E, parts), and arrays at nodes (E, parts, nodes). A part is
-    a number of equal steps of a run. theta is the tilt of the contour. E is the number of paths Im x = eta.
+    is over nodes. `turn` is D = arg A - arg B at Im x = eta, with A(x, q) = a(x + iq)/a(x) for the density phi a of H1
+    with the normal density phi, and B likewise for H0. `eta` and `width` have the shape (E, parts), and arrays at nodes
+    (E, parts, nodes). A part is a number of equal steps of a run. theta is the tilt of the contour. E is the number of
+    paths Im x = eta.
     """
 
     eta: FloatArray

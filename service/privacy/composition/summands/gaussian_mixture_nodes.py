@@ -63,7 +63,7 @@ class MixtureTerms:
     """
 
     shift: FloatArray
-    """s_i mu, in units of the noise, within u."""
+    """s_i mu (a shift divided by the standard deviation of the noise), with a relative error of at most u = 2^-53."""
     weight: FloatArray
     rest: FloatArray
     """Weight of shift 0."""
@@ -163,9 +163,9 @@ def log_ratio(terms: MixtureTerms, x: FloatArray) -> tuple[FloatArray, FloatArra
 def _log_of_sum(terms: MixtureTerms, v: FloatArray, v_error: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return `(log_a, error, moved)` of a = w_0 + sum w_i e^{v_i}, a sum of positive terms; each of shape (parts, n).
 
-    The weights w_i are those of `terms`, and `v` are the exponents v_i, shape (parts, terms, n). `error` bounds the
-    error of `log_a`, and `moved` is an upper bound of sum w_i |e^{v_i} - 1|/a. A part is a number of equal steps of a
-    run.
+    The weights w_i are those of `terms`, and `v` are the exponents v_i, shape (parts, terms, n), with absolute errors
+    of at most `v_error`. `error` bounds the absolute error of `log_a`, and `moved` is an upper bound of sum w_i
+    |e^{v_i} - 1|/a. A part is a number of equal steps of a run.
     """
     weight, log_weight = terms.weight[:, :, None], terms.log_weight[:, :, None]
     with np.errstate(divide="ignore"):
@@ -270,7 +270,7 @@ class GaussianMixtureNodes(TrapezoidNodes):
         )
 
     def of(self, parts: IndexArray, kept: int) -> GaussianMixtureNodes:
-        """Return the nodes of the parts with the given indices; at most `kept` nodes of each have weight.
+        """Return the nodes of the parts with the given indices, of which none has more than `kept` nodes with weight.
 
         A part is a number of equal steps of a run.
         """
@@ -312,9 +312,9 @@ class GaussianMixtureNodes(TrapezoidNodes):
 class MixtureStrip:
     """Values of A(x, q) = a(x + iq)/a(x) at the nodes x and at heights q, for the density phi a of H1.
 
-    `height` is q, shape (E, parts). `log_modulus` is ln |A| and `argument` is arg A, shape (E, parts, nodes). `least`
-    is a lower bound of |A(x', q')| for x' within half a cell and |q'| <= q. Where it is not positive, the strip has no
-    bound. A part is a number of equal steps of a run. E is the number of heights q.
+    phi is the normal density. `height` is q, shape (E, parts). `log_modulus` is ln |A| and `argument` is arg A, shape
+    (E, parts, nodes). `least` is a lower bound of |A(x', q')| for x' within half a cell and |q'| <= q. Where it is not
+    positive, the strip has no bound. A part is a number of equal steps of a run. E is the number of heights q.
     """
 
     height: FloatArray

@@ -31,9 +31,9 @@ _TOGETHER = 30_000
 def tilted(loss: FloatArray, log_weight: FloatArray, tilts: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return the weights e^{log_weight + sL - shift}, shape (S, P, n), and the shift, shape (S, P).
 
-    `loss` holds L and `log_weight` the weights at the nodes, shape (P, n). `tilts` holds the tilts s, shape (S, 1) or
-    (S, P). The shift keeps the weights from overflowing; it is 0 unless an exponent exceeds a limit. P is the number of
-    parts of the run, S that of tilts, and n that of nodes.
+    `loss` holds L and `log_weight` ln of the weights at the nodes, shape (P, n). `tilts` holds the tilts s, shape (S,
+    1) or (S, P). The shift keeps the weights from overflowing; it is 0 unless an exponent exceeds a limit. P is the
+    number of parts of the run, S that of tilts, and n that of nodes.
     """
     joint = tilts[:, :, None] * loss
     joint += log_weight
@@ -185,11 +185,12 @@ def tilted_differences(
 def _by_pieces(
     weights: FloatArray, loss: FloatArray, mean: FloatArray, step: FloatArray, last: IndexArray
 ) -> ComplexArray:
-    """Return E(e^{i t_k L} - 1) at t_k = k `step` for P parts, up to the index k = `last` of each part.
+    """Return E_theta(e^{i t_k L} - 1) at t_k = k `step` for P parts, shape (P, largest `last` + 1).
 
-    The values are those of `tilted_differences`. Parts with similar `last` are evaluated together, in groups whose
-    tables of powers fit into the processor's cache. A part is a number of equal steps of a run, L the loss of a step,
-    `mean` its mean, and `weights` its law at the nodes.
+    The values and the arguments are those of `tilted_differences`: tilted `weights` and `loss` of shape (P, n), `mean`
+    and `last` of shape (P,). Here `step` has the shape (P, 1). Values of a part beyond its index `last` may be 0. Parts
+    with similar `last` are evaluated together, in groups whose tables of powers fit into the processor's cache. A part
+    is a number of equal steps of a run, and L the loss of a step.
     """
     order = np.argsort(last, kind="stable")
     powers = np.sqrt(last[order] + 1) * weights.shape[1]
@@ -206,18 +207,18 @@ def _by_pieces(
 
 
 def values_on_contour(counts: FloatArray, d: ComplexArray, error: FloatArray, together: int = 0) -> ValuesOnContour:
-    """Return sum N ln(1 + d) over the parts, which is K(theta + it) - K(theta) of a run, and a bound of its error.
+    """Return sum N ln(1 + d) over the parts, which is K(theta + it) - K(theta) of a run, and its error bound.
 
-    K(z) = ln E0 e^{zS} is the log-moment function of the run's loss S. A part is a number of equal steps of a run. P is
-    the number of parts of the run.
+    K(z) = ln E0 e^{zS} is the log-moment function of the run's loss S. The error is that of `ValuesOnContour`. A part
+    is a number of equal steps of a run. P is the number of parts of the run.
 
     Parameters
     ----------
     counts : (P,)
         Numbers of steps N.
     d, error : (P, H)
-        Differences d = M(theta + it)/M(theta) - 1 of the transform M of one step at H heights t, and bounds of their
-        error.
+        Differences d = M(theta + it)/M(theta) - 1 of the transform M of one step at H heights t, and bounds of
+        their absolute error.
     together : int
         Number of consecutive parts that are a run of their own; the result then has the shape (runs, H). With 0 all
         parts are one run.

@@ -53,7 +53,7 @@ class PartArrays(TruncatedSummand):
         return np.repeat(each, self.together, axis=-1) if self.together > 1 else each
 
     def parts_of(self, runs: IndexArray) -> IndexArray:
-        """Return the indices of the parts of the separate runs with the given indices, run by run.
+        """Return the indices of the parts of the separate runs with the indices `runs`, run by run, as one list.
 
         A part is a number of equal steps of a run.
         """

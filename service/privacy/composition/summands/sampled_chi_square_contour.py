@@ -102,8 +102,7 @@ class SampledChiSquareOnContour(TrapezoidOnContour[TruncatedSampledChiSquare]):
 
         For T above the grid, d ln psi/dT <= d ln f/dT + B (1 + max(-theta, 0) r). This bound falls with T, and psi
         falls from where it is negative. So ln psi gains at most the sum of the positive values of the bound over steps
-        in T. For an effective batch size N <= 2, B = 1/(2 (N - 1)) is at least 1/2. The bound is then never negative,
-        and V is infinite.
+        in T. If B is at least 1/2, the bound is never negative, and V is infinite.
         """
         law, s, r, half = (
             self.law.grid.law,

@@ -46,7 +46,8 @@ class ChiSquareSteps(Summand):
     """Equal steps, `count` of them, of noisy SGD on samples of the records, as the membership adversary sees them.
 
     The adversary's statistic T has a chi-square law with `dimension` degrees of freedom and the noncentrality
-    `effective_batch_size` * `susceptibility`. `effective_batch_size` is N > 1, and 0 < `sample_rate` < 1.
+    `effective_batch_size` * `susceptibility`. The effective batch size is N = n + tau^2 n^2/C^2 > 1 for batches of n
+    records, noise tau and clipping norm C (`conversions.py`). 0 < `sample_rate` < 1.
     """
 
     rank = 4
@@ -117,7 +118,7 @@ class ChiSquareStep:
 
     @staticmethod
     def of(steps: ChiSquareSteps) -> ChiSquareStep:
-        """Return the law of one of the steps, with the effective batch size N = `effective_batch_size` > 1."""
+        """Return the law of one of the steps."""
         size, known = steps.effective_batch_size, Fraction(steps.susceptibility)
         noncentrality = float(size * known)
         excess = 1 / (size - 1)
@@ -205,8 +206,8 @@ class ChiSquareGrid(TrapezoidNodes):
     def build(law: ChiSquareStep, low: float, high: float, step: float) -> ChiSquareGrid:
         """Return nodes for s from about `high` down to about `low`, both included.
 
-        The statistic at a node is T = l ln(1 + e^s), with its standard deviation l. `step` is the distance of the
-        nodes, a multiple of 2^-20.
+        The statistic at a node is T = l ln(1 + e^s). T has the chi-square law `law` with the standard deviation l.
+        `step` is the distance of the nodes, a multiple of 2^-20.
         """
         first = math.floor((law.center - high) / step)
         kept = math.ceil((law.center - low) / step) - first + 1
@@ -301,9 +302,9 @@ def _losses(rate: float, exponent: FloatArray, exponent_error: FloatArray) -> tu
 def mean_slope(law: ChiSquareStep, statistic: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return lower and upper bounds of (m/4) G'(m T/4) at the statistic T, in its shape.
 
-    T has d degrees of freedom and the noncentrality m, and G = ln 0F1(; d/2; .) is the noncentral factor of its
-    log-density. (m/4) G'(m T/4) = rho sqrt(m/T)/2 with the ratio rho = I_{nu+1}/I_nu of Bessel functions at sqrt(m T),
-    nu = d/2 - 1. `sampled_chi_square_strips.py` has the bounds of rho.
+    T has d degrees of freedom and the noncentrality m of `law`, and G = ln 0F1(; d/2; .) is the noncentral factor of
+    its log-density. (m/4) G'(m T/4) = rho sqrt(m/T)/2 with the ratio rho = I_{nu+1}/I_nu of Bessel functions at sqrt(m
+    T), nu = d/2 - 1. `sampled_chi_square_strips.py` has the bounds of rho.
     """
     m, nu = law.noncentrality, 0.5 * law.degrees - 1
     product = m * statistic
@@ -315,10 +316,10 @@ def mean_slope(law: ChiSquareStep, statistic: FloatArray) -> tuple[FloatArray, F
 def _slopes(law: ChiSquareStep, s: FloatArray, step: float) -> tuple[FloatArray, FloatArray]:
     """Return bounds of |d ln(f dT/ds)/ds| and of |d ln f/dT| dT/ds on the cells of the nodes s, shape (nodes,) each.
 
-    f is the density of the statistic T = l ln(1 + e^s) with d degrees of freedom and noncentrality m. `step` is the
-    distance of the nodes. d ln f/dT = nu/T - 1/2 + (m/4) G'(m T/4), with nu = d/2 - 1 and G = ln 0F1(; d/2; .). It
-    falls with T for d >= 2, so that its values at both ends of a cell bound it. For d = 1 the term nu/T rises and is
-    bounded separately.
+    f is the density of the statistic T = l ln(1 + e^s) with d degrees of freedom, noncentrality m and standard
+    deviation l of `law`. `step` is the distance of the nodes. d ln f/dT = nu/T - 1/2 + (m/4) G'(m T/4), with nu = d/2 -
+    1 and G = ln 0F1(; d/2; .). It falls with T for d >= 2, so that its values at both ends of a cell bound it. For d =
+    1 the term nu/T rises and is bounded separately.
     """
     nu = 0.5 * law.degrees - 1
     low, high = (law.deviation * np.logaddexp(0.0, s + side * 0.5 * step * (1 + 1e-9)) for side in (-1, 1))

@@ -75,9 +75,9 @@ def strip_at(grid: ChiSquareGrid, a: float) -> ChiSquareStrip:
 
 
 def _on_path(grid: ChiSquareGrid, s: FloatArray, a: float) -> tuple[FloatArray, FloatArray]:
-    """Return ln |w(s - ia)| - ln w(s) and arg w(s - ia) at the nodes, shape (nodes,) each.
+    """Return ln |w(s - ia)| - ln w(s) and arg w(s - ia) at the nodes s of `grid`, shape (nodes,) each.
 
-    s is a node, a the distance from the real axis, and w the likelihood ratio.
+    a is the distance from the real axis, and w the likelihood ratio.
     """
     law = grid.law
     turned = 4 * _both(s) * math.sin(0.5 * a) ** 2
@@ -100,7 +100,7 @@ def _over_cells(
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, bool]:
     """Return the fields `density_growth`, `near`, `log_least`, `log_raise` and `valid` of `ChiSquareStrip`.
 
-    These bounds hold for every path s - iq with 0 <= q <= a, within half a node distance of each node s.
+    These bounds hold for every path s - iq with 0 <= q <= a, within half a node distance of each node s of `grid`.
     """
     law, h, bent = grid.law, grid.spacing, grid.is_bent
     square = math.sin(0.5 * min(a, math.pi)) ** 2
@@ -138,7 +138,7 @@ def _both(s: FloatArray) -> FloatArray:
 def _raised(r: FloatArray, raised: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return `(r', gain)`: the responsibility where the exponent v is larger by `raised`, and the increase of ln w.
 
-    w = 1 - p + p e^v is the likelihood ratio, and r = p e^v/w the responsibility.
+    w = 1 - p + p e^v is the likelihood ratio, and r = p e^v/w the responsibility. All arrays have one shape.
     """
     with np.errstate(over="ignore"):
         gain = r * np.expm1(raised)

@@ -155,8 +155,8 @@ class TruncatedSampledGaussian(NormalTrapezoid):
         steps : tuple of SampledGaussianSteps
             Steps of similar noise.
         deviation : float, (runs,) or None
-            Approximate standard deviation of the whole run's loss, from below; it steers the spacing of the nodes. None
-            for a law that is evaluated at real tilts only.
+            Approximate standard deviation of the whole run's loss in nats, rather too small. It only chooses the
+            spacing of the nodes. None for a law that is evaluated at real tilts only.
         digits : float or (runs,)
             All steps together have less than about 10^-digits of the mass of H0 and of H1 beyond the truncation on the
             right. Without a truncation, the rare large losses of steps that use the record would dominate the moments
@@ -251,7 +251,8 @@ class TruncatedSampledGaussian(NormalTrapezoid):
     def _highest_turn(self, total: FloatArray, deviation: float | FloatArray) -> FloatArray:
         """Return about how much (nats) e^{t arg w} grows on a strip at the greatest height t of a contour.
 
-        The shape is (parts,). The spacing of the nodes depends on the result of `highest_turn`. For few steps the
+        The shape is (parts,). The spacing of the nodes depends on the result of `highest_turn`. `total` is the number
+        of steps of a run, and `deviation` the standard deviation of its tilted loss in nats. For few steps the
         transform |M(theta + it)| falls only like exp(-sigma^2 ln^2(t p e^{-1/(2 sigma^2)})/2). A part is a number of
         equal steps of a run. Here p is the sampling rate, sigma the noise multiplier, w the likelihood ratio, and theta
         the tilt.

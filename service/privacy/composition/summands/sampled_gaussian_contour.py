@@ -59,7 +59,7 @@ class SampledGaussianOnContour(TrapezoidOnContour[TruncatedSampledGaussian]):
 
     @override
     def field(self, height: FloatArray) -> StripField:
-        """Return the integrand on strips |Im y| <= q, where `height` holds q, shape (E, parts).
+        """Return bounds of the integrand on strips |Im y| <= q, where `height` holds q, shape (E, parts).
 
         w is the likelihood ratio at y + iq and r the responsibility at the outcome y. The slopes |d arg w/dy|, |d arg
         w/dq| and |d ln |w|/dy| are at most r/(sigma cos(phi/2)) with phi = q/sigma. A part is a number of equal steps
@@ -148,7 +148,7 @@ class SampledGaussianOnContour(TrapezoidOnContour[TruncatedSampledGaussian]):
         and s + eta < pi sigma. Its modulus is at most e^{s^2/2} phi w^theta, for theta < 0 with the growth of 1/|w|.
         The two halves w(y + i(s + eta)) and w(y + i(s - eta)) have arg w(y + i(s + eta)) >= arg w(y + i(s - eta))
         there. Hence the factors e^{-t arg} never grow. A part is a number of equal steps of a run. M is the transform
-        of one step, theta the tilt, and sigma the noise multiplier. E is the number of paths Im x = eta.
+        of one step, theta the tilt, and sigma the noise multiplier. E is the number of paths Im y = eta.
         """
         theta, sigma = self.theta, self.law.sigma
         log_weights, r, step = self._majorant_nodes
@@ -191,7 +191,7 @@ class SampledGaussianMajorants:
     B_eta(t) bounds |M(theta + it')| for all heights t' >= t, from the path Im y = eta; M is the transform of one step.
     `log_modulus` is theta ln |w(y + i eta)/w(y)| and `argument` is arg w(y + i eta), for the likelihood ratio w at the
     nodes y. The sum is over nodes. `eta` has the shape (E, parts), and the first two arrays (E, parts or 1, nodes). A
-    part is a number of equal steps of a run. E is the number of paths Im x = eta.
+    part is a number of equal steps of a run. E is the number of paths Im y = eta.
     """
 
     eta: FloatArray
@@ -205,7 +205,7 @@ class SampledGaussianMajorants:
         """Return ln B_eta(t)/M(theta) from above, at most 0, at the heights t; shape (T, E, parts).
 
         B_eta(t) is the majorant of `SampledGaussianMajorants`. A part is a number of equal steps of a run. M is the
-        transform of one step, and theta the tilt. T is the number of heights, and E that of paths Im x = eta.
+        transform of one step, and theta the tilt. T is the number of heights, and E that of paths Im y = eta.
         """
         bounds = np.log(self._sums(heights) * (1 + 1e-12) + self.error) + self.log_factor
         return np.fmin(bounds, 0.0)
@@ -215,7 +215,7 @@ class SampledGaussianMajorants:
 
         The shape is (T, E, parts). The heights have the shape (T, 1) or (T, parts). The arrays are those of
         `SampledGaussianMajorants`. A part is a number of equal steps of a run. T is the number of heights, and E that
-        of paths Im x = eta.
+        of paths Im y = eta.
         """
         if self.argument.shape[1] == len(self.log_tilted_weights):
             sizes = self.log_modulus + self.log_tilted_weights

@@ -32,8 +32,8 @@ _BLOCK = 16
 def moment_sums(grid: SampledGaussianNodes, soft: FloatArray, tilts: FloatArray) -> FloatArray | None:
     """Return sums over the nodes of weights e^{sL} times 1, L, L^2 and the two error columns of the grid.
 
-    L is the loss at a node. The columns are those of `TrapezoidNodes.columns`. A part is a number of equal steps of a
-    run. S is the number of tilts.
+    L = ln(1 - p + p e^v) is the loss at a node, with the sampling rate p. u is v + ln(p/(1 - p)). The columns are those
+    of `TrapezoidNodes.columns`. A part is a number of equal steps of a run. S is the number of tilts.
 
     Parameters
     ----------
@@ -175,7 +175,7 @@ def strip_errors(
 
 
 def _normal(weights: FloatArray) -> FloatArray:
-    """Return the quadrature weights with 0 in place of tiny ones, whose products would be subnormal and slow.
+    """Return the quadrature weights with 0 in place of tiny ones, in their shape: products would be subnormal and slow.
 
     The omitted weights stay below 1e-40 of any sum, even times e^300.
     """

@@ -115,7 +115,7 @@ class SampledLaplaceParts(TruncatedSummand):
     def refined(self, theta: float, height: float, goal: float = _NEGLIGIBLE) -> SampledLaplaceParts:
         """Return the law with as many quadrature nodes as a contour Re z = `theta` needs up to `height`.
 
-        The quadrature errors of the transforms M of all steps add up to less than `goal`.
+        The quadrature errors of the transforms M of all steps add up to less than `goal` (absolute).
         """
         rule = self._rule_for(theta, height, goal)
         if rule == (self._panels, self._degree + 1):
@@ -171,7 +171,8 @@ class SampledLaplaceParts(TruncatedSummand):
     def loss(self) -> FloatArray:
         """Loss L = ln(1 - p + p e^v) at the lower atom, the nodes and the upper atom, nats, shape (parts, nodes).
 
-        p is the sampling rate, and v the loss without sampling. A part is a number of equal steps of a run.
+        The number of nodes counts both atoms. p is the sampling rate, and v the loss without sampling. A part is a
+        number of equal steps of a run.
         """
         positions, _ = self._rule
         return np.log1p(self.rate[:, None] * np.expm1(self.scale[:, None] * positions))
@@ -180,7 +181,8 @@ class SampledLaplaceParts(TruncatedSummand):
     def mass(self) -> FloatArray:
         """Masses under H0 of the atoms and nodes, shape (parts, nodes), with the relative error `mass_error`.
 
-        A part is a number of equal steps of a run.
+        The mass of a node is its density times its quadrature weight. The first and the last mass are those of the
+        lower and of the upper atom, which `nodes` counts. A part is a number of equal steps of a run.
         """
         positions, weights = self._rule
         scale = self.scale[:, None]
@@ -190,9 +192,10 @@ class SampledLaplaceParts(TruncatedSummand):
 
     @cached_property
     def _rule(self) -> tuple[FloatArray, FloatArray]:
-        """Positions v/e in [-1, 1] of the atoms (first and last) and nodes, and quadrature weights; (nodes,) each.
+        """Positions v/e in [-1, 1] of the atoms (first and last) and of the nodes, and quadrature weights.
 
-        v is the loss of a step without sampling, and e its largest value.
+        Both have the shape (nodes,), which counts the atoms. The weights are those of Gauss-Legendre sums over [-1, 1]
+        for each panel, and 0 for the atoms. v is the loss of a step without sampling, and e its largest value.
         """
         positions, weights = gauss_legendre(self._degree + 1)
         centers = (2 * np.arange(self._panels) + 1) / self._panels - 1

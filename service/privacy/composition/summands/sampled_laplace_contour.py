@@ -64,7 +64,7 @@ class SampledLaplaceOnContour(SummandOnContour):
 
     @property
     def origin(self) -> tuple[float, float]:
-        """Log-moment function K(theta) of all steps at the tilt theta (nats), and a bound of its error."""
+        """Log-moment function K(theta) of all steps at the tilt theta (nats), and a bound of its absolute error."""
         return self._origin
 
     def work(self, height: float) -> int:
@@ -107,7 +107,7 @@ class SampledLaplaceOnContour(SummandOnContour):
         return np.stack(found)
 
     def _error(self, t: FloatArray) -> FloatArray:
-        """Return a bound of the error of d = E(e^{it(L - m)} - 1) at T heights t, shape (parts, T).
+        """Return a bound of the absolute error of d = E(e^{it(L - m)} - 1) at T heights t, shape (parts, T).
 
         It has parts from weights, losses L, sums and the quadrature rule; m is the tilted mean of L. Relative errors of
         weights, at most q each, change a quotient of two sums of them by 2 q of the sum of sizes. The three terms of
@@ -131,10 +131,10 @@ class SampledLaplaceOnContour(SummandOnContour):
     def _law(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Upper bounds of A and V, and the height from which A + V/t is small enough, shape (parts,) each.
 
-        The transform M of one step satisfies |M(theta + it)/M(theta)| <= A + V/t, with the mass A of the tilted atoms.
-        Here M is the transform of a step at the tilt theta. Losses may be so small that no height in the range of
-        doubles makes a part fall. Such a step counts as atoms only: A is 1 and V is 0. Then |M^N - (atoms^N of the
-        others) M'| <= (A + V/t)^N - A^N, with M' of these steps below 1. A part is a number of equal steps of a run.
+        The transform M of one step satisfies |M(theta + it)/M(theta)| <= A + V/t, with the mass A of the tilted atoms
+        at the tilt theta. Losses may be so small that no height in the range of doubles makes a part fall. Such a step
+        counts as atoms only: A is 1 and V is 0. Then |M^N - (atoms^N of the others) M'| <= (A + V/t)^N - A^N, with M'
+        of these steps below 1. A part is a number of equal steps of a run.
         """
         parts = self.parts
         ends = np.stack([-parts.scale, parts.scale])
@@ -228,9 +228,9 @@ class SampledLaplaceOnContour(SummandOnContour):
         return np.abs((outer * self._weights[0]) @ inner.T).ravel()[: len(heights)]
 
     def log_majorants(self, heights: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return upper bounds of ln |M(theta + it')/M(theta)| over all t' >= t, at each height t; and zeros.
+        """Return upper bounds of ln |P(theta + it')/P(theta)| over all t' >= t, at each height t; and zeros.
 
-        The bound is that of the product of the transforms M of all steps. The zeros are the trivial bounds for one
+        P is the product of the transforms M of all steps, and theta the tilt. The zeros are the trivial bounds for one
         step. Both arrays have the shape of `heights`. Let L and L' be independent copies of the loss of a step under
         the tilted law. Then 1 - |M(theta + it)/M(theta)|^2 = E(1 - cos t(L - L')). This is >= 4 t^2 Var L/pi^2 while t
         times the range of L is at most pi.

@@ -47,11 +47,11 @@ LawT = TypeVar("LawT", bound=TruncatedTrapezoid)
 class StripField:
     """Bounds of the integrand |a^z b^{1-z}| on strips |Im x| <= q, relative to its value on the real axis.
 
-    phi a and phi b are the densities of H1 and H0, and z = theta + it is on the contour. At x + iq the relative value
-    is |A|^theta |B|^{1-theta} e^{-tD}. Here A(x, q) = a(x + iq)/a(x), B likewise, and D = arg A - arg B. The *size* of
-    the integrand is the relative value without e^{-tD}. Arrays have the shape (E, parts, nodes) for E half-widths q.
-    All attributes but `density_growth` leave out the factor |phi(x + iq)|/phi(x). `size_slope` includes the slope of
-    phi on the real axis. A part is a number of equal steps of a run.
+    phi a and phi b are the densities of H1 and H0 with the normal density phi, and z = theta + it is on the contour. At
+    x + iq the relative value is |A|^theta |B|^{1-theta} e^{-tD}. Here A(x, q) = a(x + iq)/a(x), B likewise, and D = arg
+    A - arg B. The *size* of the integrand is the relative value without e^{-tD}. Arrays have the shape (E, parts,
+    nodes) for E half-widths q. All attributes but `density_growth` leave out the factor |phi(x + iq)|/phi(x).
+    `size_slope` includes the slope of phi on the real axis. A part is a number of equal steps of a run.
     """
 
     log_size: FloatArray
@@ -95,13 +95,14 @@ class EtaMajorants(Protocol):
 
 
 class TrapezoidOnContour(SummandOnContour, Generic[LawT]):
-    """Parts of a run under the law tilted by e^{theta L}; or separate runs of equally many parts, each at its own tilt.
+    """Log-moment function K of a run on a contour by trapezoid sums; or of separate runs, each at its own tilt.
 
-    At x, H1 has the density phi a and H0 the density phi b. L = ln a - ln b is the loss and M(z) = E0 e^{zL} the
-    transform of a step, and K(z) the sum of ln M over all steps. E_theta is the expectation under the tilted law. The
-    contour is Re z = theta, t is a height on it, and h the distance of the nodes x. A strip is |Im x| <= q. The tilts
-    of separate runs all have one sign. For separate runs, sums over the parts of a run have one value per run along the
-    last axis, and so have steps, nodes and heights.
+    At the outcome x, H1 has the density phi a and H0 the density phi b, with the normal density phi. L = ln a - ln b is
+    the loss and M(z) = E0 e^{zL} the transform of a step, and K(z) the sum of ln M over all steps. Parts are groups of
+    equal steps of a run, equally many in separate runs. E_theta is the expectation under the tilted law. The contour is
+    Re z = theta, t is a height on it, and h the distance of the nodes x. A strip is |Im x| <= q. The tilts of separate
+    runs all have one sign. For separate runs, sums over the parts of a run have one value per run along the last axis,
+    and so have steps, nodes and heights.
     """
 
     def __init__(self, law: LawT, theta: float | FloatArray) -> None:
@@ -133,7 +134,7 @@ class TrapezoidOnContour(SummandOnContour, Generic[LawT]):
 
     @property
     def origins(self) -> tuple[FloatArray, FloatArray]:
-        """Tuple of K(theta) of each separate run at its tilt theta, and of bounds of the errors, shape (runs,) each.
+        """Tuple of K(theta) of each separate run at its tilt theta, and of absolute error bounds, shape (runs,) each.
 
         K is the log-moment function.
         """
@@ -162,8 +163,8 @@ class TrapezoidOnContour(SummandOnContour, Generic[LawT]):
 
         L is the loss of a step. The terms are ln dL/dx at the nodes and a bound of |d ln(dL/dx)/dx| over the cells,
         both of shape (parts, nodes). The last is the total variation of psi left of the first node over its value
-        there, shape (parts,). psi = phi a^theta b^{1-theta}/(dL/dx), with the densities phi a of H1 and phi b of H0. A
-        part is a number of equal steps of a run.
+        there, shape (parts,). psi = phi a^theta b^{1-theta}/(dL/dx), with the densities phi a of H1 and phi b of H0 and
+        the normal density phi. A part is a number of equal steps of a run.
         """
 
     @abstractmethod
@@ -207,7 +208,7 @@ class TrapezoidOnContour(SummandOnContour, Generic[LawT]):
         return MeanLoss.of(self.grid, self.tilt, self.tilted_weights, self.total)
 
     def rounding_error(self, t: FloatArray) -> FloatArray:
-        """Return a bound of the rounding error of d_k = E_theta(e^{i t_k L} - 1), shape (parts, nodes + 1).
+        """Return a bound of the absolute rounding error of d_k = E_theta(e^{i t_k L} - 1), shape (parts, nodes + 1).
 
         The error of the total M(theta), by which the weights are divided, is not included. `t` holds the heights t_k. A
         part is a number of equal steps of a run. L is the loss of a step, and theta the tilt.
@@ -216,7 +217,7 @@ class TrapezoidOnContour(SummandOnContour, Generic[LawT]):
         return difference_rounding(self.grid, self.tilt, self.tilted_weights, self._mean, t) + t * identity
 
     def _quadrature_error(self, t: FloatArray, top: FloatArray) -> FloatArray:
-        """Return a bound of the trapezoid and truncation errors of d_k = E_theta(e^{i t_k L} - 1).
+        """Return a bound of the absolute trapezoid and truncation errors of d_k = E_theta(e^{i t_k L} - 1).
 
         The shape is (parts, nodes + 1). `t` holds the heights t_k, and `top` the largest height of each part. The bound
         grows with t. It is evaluated at the top if it is small there, else at a few heights. E_theta is the expectation
@@ -288,8 +289,8 @@ class TrapezoidOnContour(SummandOnContour, Generic[LawT]):
     def slope(self) -> FloatArray:
         """Bound of |d ln(phi a^theta b^{1-theta})/dx| over the cells, shape (parts, nodes).
 
-        phi a and phi b are the densities of H1 and H0 at the outcome x, and theta is the tilt. A part is a number of
-        equal steps of a run.
+        phi a and phi b are the densities of H1 and H0 at the outcome x with the normal density phi, and theta is the
+        tilt. A part is a number of equal steps of a run.
         """
         left, right = self._slopes
         return np.maximum(left, right)
@@ -298,8 +299,8 @@ class TrapezoidOnContour(SummandOnContour, Generic[LawT]):
     def outward(self) -> FloatArray:
         """Upper bound of the slope of ln(phi a^theta b^{1-theta}) over the cells, away from the middle node.
 
-        The shape is (parts, nodes). phi a and phi b are the densities of H1 and H0 at the outcome x, and theta is the
-        tilt. A part is a number of equal steps of a run.
+        The shape is (parts, nodes). phi a and phi b are the densities of H1 and H0 at the outcome x with the normal
+        density phi, and theta is the tilt. A part is a number of equal steps of a run.
         """
         left, right = self._slopes
         is_left: BoolArray = np.less(np.arange(left.shape[-1], dtype=np.float64), self.middle)
@@ -323,8 +324,8 @@ class TrapezoidOnContour(SummandOnContour, Generic[LawT]):
 
         M(z) = E0 e^{zL} is the transform of a step with loss L. Integration by parts in x bounds t |M| by int |psi'|
         and the values of psi at both ends, with psi = phi a^theta b^{1-theta}/L' and L' = dL/dx. phi a and phi b are
-        the densities of H1 and H0. An upper Riemann sum bounds the integral. A part is a number of equal steps of a
-        run. theta is the tilt.
+        the densities of H1 and H0 with the normal density phi. An upper Riemann sum bounds the integral. A part is a
+        number of equal steps of a run. theta is the tilt.
         """
         grid, h = self.grid, self.grid.step
         log_rate, bent, first = self.variation_terms
@@ -338,7 +339,8 @@ class TrapezoidOnContour(SummandOnContour, Generic[LawT]):
     def log_majorants(self, heights: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return upper bounds U(t) of ln |M(theta + it')/M(theta)|, summed over all steps, for all t' >= t.
 
-        M(z) = E0 e^{zL} is the transform of a step. At x, H1 has the density phi a and H0 the density phi b.
+        M(z) = E0 e^{zL} is the transform of a step. At x, H1 has the density phi a and H0 the density phi b, with the
+        normal density phi.
 
         Parameters
         ----------
@@ -415,8 +417,9 @@ def difference_rounding(
 ) -> FloatArray:
     """Return a bound of the rounding error of d = E_theta(e^{itL} - 1 - itL) + it E_theta(L) at the heights t.
 
-    E_theta is the expectation of the loss L under the tilted `weights` (parts, nodes), and M(theta) their total before
-    division. The result has the shape (parts, nodes + 1) of t.
+    E_theta is the expectation of the loss L of the nodes `grid` under the tilted `weights`, shape (parts, nodes of x),
+    and M(theta) their total before division. `mean` has E_theta(L) and its errors, and `tilt` is theta. The result has
+    the shape of t, (parts, heights).
 
     Let E(x) = e^{ix} - 1, E'(x) = E(x) - ix and x + y = t|L|. Rounding of products acts on |E(x)E(y)| + |E'(x)| +
     |E'(y)| <= min((x + y)^2/2, 3(x + y)). Relative errors of weights act on |e^{itL} - 1 - itL| <= min((tL)^2/2,

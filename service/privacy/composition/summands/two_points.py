@@ -87,7 +87,7 @@ class TwoPointParts(TruncatedSummand):
         return len(self.epsilon)
 
     def cumulants(self, tilts: FloatArray) -> RealCumulants:
-        """Return K(s), K'(s), K''(s) at the real tilts s, shape (tilts,), with a bound of the error of K.
+        """Return K(s), K'(s), K''(s) at the real tilts s, shape (tilts,), with a bound of the absolute error of K.
 
         K(s) = ln E0 e^{sS} is the log-moment function of the total loss S of all steps. Near 0 and 1, log1p of the
         product of two hyperbolic sines keeps relative digits. Elsewhere the value is the logarithm of cosines without
@@ -146,7 +146,7 @@ class TwoPointOnContour(SummandOnContour):
 
     @property
     def origin(self) -> tuple[float, float]:
-        """Log-moment function K(theta) of all steps at the tilt theta (nats), and a bound of its error."""
+        """Log-moment function K(theta) of all steps at the tilt theta (nats), and a bound of its absolute error."""
         return self._origin
 
     def log_majorants(self, heights: FloatArray) -> tuple[FloatArray, FloatArray]:

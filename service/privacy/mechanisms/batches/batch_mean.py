@@ -77,9 +77,10 @@ LARGEST_RATE: Final = 0.999
 class BatchMean(ResolvedStep):
     """Gaussian step on a batch with an exact share gamma <= 1 of all records and exact noise sigma.
 
-    `symmetrised` selects the pair of laws for a replaced record, both of whose halves are attained in one step.
-    Otherwise the pair is that of the record against all others, which is attained in every step. The module docstring
-    has the proofs.
+    Without `symmetrised` the pair of laws is N(0) against (1 - gamma) N(0) + gamma N(2/sigma), for an added record; one
+    choice of data sets attains it in every step. With `symmetrised` the curve is the convex hull of the curves of this
+    pair and of its swapped pair, for a replaced record; each is attained in a single step. The module docstring has the
+    proofs.
     """
 
     type: ClassVar[str] = "noisy_sgd"

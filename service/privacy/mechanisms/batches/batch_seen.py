@@ -34,9 +34,9 @@ class BatchSeen(AbstractStep):
     Let C be the law of the release if no batch holds the record, and let A and B be the laws of releases that show the
     record or its replacement. If the record is replaced, the pair is (1 - p) C + p A against (1 - p) C + p B, the pair
     of (0, p)-DP. If the record is added, the pair is C against (1 - p) C + p B. An empty record in the place of the
-    record is visible like another record if the other records do not add nothing. One pair of data sets, in which all
-    other records have the gradient 0, attains both pairs in every step and direction. Without clipping but with noise
-    they are attained in the limit of large gradients.
+    record is visible like another record if the other records add something. One pair of data sets, in which all other
+    records have the gradient 0, attains both pairs in every step and direction. Without clipping but with noise they
+    are attained in the limit of large gradients.
     """
 
     type: ClassVar[str] = "noisy_sgd"

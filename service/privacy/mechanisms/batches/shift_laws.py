@@ -187,8 +187,8 @@ class ExactShifts:
 
     The noise sigma is exact, and the weights w_i are those of `law`.
 
-    `shifts` s_i >= 0 ascend; other shifts of the law are omitted. With `mirrored`, the mirror image of the
-    mixture replaces N(0, 1).
+    `shifts` s_i >= 0 ascend; other shifts of the law are omitted. With `mirrored`, the mirror image of the mixture
+    replaces N(0, 1).
     """
 
     noise_multiplier: Fraction

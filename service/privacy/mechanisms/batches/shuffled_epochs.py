@@ -120,9 +120,9 @@ class ShuffledEpochs(AbstractStep):
     def _choices(self, largest: LargestOfEpoch, epochs: int) -> tuple[Steps, ...]:
         """Return the steps that an attacker sees over `epochs` epochs, for each known attack on the numbers of batches.
 
-        The attacks use a sum of functions of all numbers, the sum of the numbers, or their maximum. Maxima are omitted
-        if the sums of functions contain as much information in normal doubles. They are also omitted for so many epochs
-        that sums of numbers contain more information. `largest` is the attack by the maximum.
+        The numbers are the noisy sums of the batches. The attacks use a sum of functions of all numbers, the sum of the
+        numbers, or their maximum. If sums of functions are computed, maxima are omitted for a small total shift and for
+        many epochs, where another attack contains more information. `largest` is the attack by the maximum.
         """
         runs: list[Steps] = [((Gdp(mu=_root(self.square / self.batches).lower), epochs),)]
         summed = is_summed(largest.shift, self.batches)
@@ -195,8 +195,8 @@ class LargestOfEpoch(ResolvedStep):
 class SumsOfEpochs(ResolvedStep):
     """Attack on shuffled epochs by a sum of functions of all batches, or by the maximum if the maximum is large.
 
-    Each batch of an epoch releases a noisy number. One number is shifted by mu without the record and by 2 mu with the
-    record. Log-likelihood ratios of epochs are rounded and added up.
+    Each batch of an epoch releases a noisy number. One number is shifted by mu (`shift`) without the record and by 2 mu
+    with the record. Log-likelihood ratios of epochs are rounded and added up.
     """
 
     type: ClassVar[str] = "dpsgd"

@@ -67,7 +67,7 @@ class DiscreteLaplaceStep(AtomicStep):
     Notes
     -----
     At the noisy value x, 0 <= x <= D, the loss is (2 x - D)/s. Values below 0 have the loss of 0, and values above D
-    that of D, together with P0(x <= 0) = 1/(1 + l) and P0(x >= D) = l^D/(1 + l).
+    that of D. With l = e^{-1/s}, P0(x <= 0) = 1/(1 + l) and P0(x >= D) = l^D/(1 + l).
     """
 
     type: ClassVar[str] = "discrete_laplace"

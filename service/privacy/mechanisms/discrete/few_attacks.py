@@ -34,7 +34,7 @@ MOST_FEW: Final = 30
 
 
 class Attacks(ABC):
-    """Attacks on a choice with Laplace noise, as tests whose chance of rejection depends on the data.
+    """Attacks on a selection mechanism with Laplace noise (report noisy max, sparse vector), as tests of H0.
 
     Attacks are immutable.
     """
@@ -68,7 +68,7 @@ def _corners(attacks: Attacks) -> Corners:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FewTestsStep(ResolvedStep):
-    """Lower bound of a choice: the best of finitely many attacks, each on data of its own.
+    """Lower bound of a selection mechanism: the best of finitely many attacks, each with data sets of its own.
 
     Attributes
     ----------
@@ -93,7 +93,7 @@ class FewTestsStep(ResolvedStep):
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnclosedPathStep(PathStep):
-    """Choice that is enclosed by the path lemma and by few attacks.
+    """Selection mechanism no easier to attack than Laplace noise (path lemma), no harder than by a few known attacks.
 
     Attributes
     ----------

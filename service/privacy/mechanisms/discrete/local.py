@@ -68,6 +68,8 @@ class LocalStep(DescribedStep):
     def sampled_under(self, rate: float, neighbours: Neighbours) -> AbstractStep | None:
         """Return the step if every record is reported with probability `rate` only, independently.
 
+        The result is None for too many records of one person, and for reports whose losses are not listed.
+
         Notes
         -----
         Let q be the rate, and R the law of everything without a report of the record. P and Q are the laws with a

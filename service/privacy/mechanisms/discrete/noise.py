@@ -30,7 +30,7 @@ SAMPLED = "Zhu, Dong, Wang 2022, Theorem 11 (dominating pairs of Poisson samplin
 
 
 def shift_of(sensitivity: int, kind: str, neighbours: Neighbours) -> int:
-    """Return the largest shift of the noise between data sets that differ in several records.
+    """Return the largest shift of the noise between `neighbours`, data sets that differ in several records.
 
     The stated sensitivity holds for one record, under any relation. Raises UnsupportedCombination for shifts above the
     largest sensitivity of a request. `kind` is the type of the mechanism.
@@ -52,7 +52,7 @@ class SampledNoise(AtomicStep):
     step : AbstractStep
         Step without sampling, with an `atomic_law` that is the same for swapped hypotheses.
     rate : float
-        Probability in (0, 1) with which the record is sampled.
+        Probability p in (0, 1) with which the record is sampled.
 
     Notes
     -----

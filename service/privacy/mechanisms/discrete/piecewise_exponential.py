@@ -23,7 +23,7 @@ class PiecewiseExponential:
     breaks : tuple of float
         Ascending ends of the inner intervals.
     pieces : tuple of dict
-        Terms on each of the len(breaks) + 1 intervals.
+        Terms on each of the len(breaks) + 1 intervals: the coefficient c by the rate r.
     """
 
     breaks: tuple[float, ...]
@@ -47,7 +47,7 @@ class PiecewiseExponential:
         return self.pieces[sum(end <= x for end in self.breaks)]
 
     def integral(self) -> tuple[float, float]:
-        """Return the integral over all x, and a bound of its rounding error.
+        """Return the integral over all x, and a bound of its absolute rounding error.
 
         The function must fall to 0 on both sides.
         """

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampledLaplace(ResolvedStep):
-    """Laplace noise on a Poisson sample, with a double for its largest loss: a dominating pair of a sampled choice.
+    """Laplace noise on a Poisson sample, with a double for its largest loss: a dominating pair of a sampled selection.
 
     Attributes
     ----------
@@ -49,14 +49,14 @@ class SampledLaplace(ResolvedStep):
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampledChoice(ResolvedStep):
-    """Choice on a Poisson sample, between data sets with and without one record.
+    """Selection mechanism on a Poisson sample, between data sets with and without one record.
 
     Attributes
     ----------
     step : TightPathStep
-        The choice without sampling.
+        The mechanism without sampling.
     rate : float
-        Probability in (0, 1) with which the record is sampled.
+        Probability p in (0, 1) with which the record is sampled.
 
     Notes
     -----
@@ -103,9 +103,10 @@ class SampledChoice(ResolvedStep):
 
 
 def sampled_choice(step: AbstractStep, rate: float, neighbours: Neighbours) -> AbstractStep | None:
-    """Return a choice on a Poisson sample; None for several or replaced records, and for choices of another noise.
+    """Return the selection mechanism `step` on a Poisson sample, or None.
 
-    `step` is the described choice, and `rate` the sampling rate.
+    The result is None if `neighbours` differ in several or in replaced records, or if no pair is known for the noise.
+    `rate` is the sampling rate.
     """
     if neighbours.records > 1 or neighbours.relation == REPLACE:
         return None

@@ -70,7 +70,8 @@ SEVERAL: Final = (
 class PathStep(ResolvedStep):
     """Step that is no easier to attack than Laplace noise of scale 1 whose shift is `eta`.
 
-    The path lemma in the module docstring of `selection.py` proves this.
+    The path lemma proves this: laws M_s, 0 <= s <= 1, lead from one data set to the other, and M_s and M_t are
+    (eta |s - t|)-DP for all s and t.
     """
 
     __slots__ = ()
@@ -164,7 +165,9 @@ def gap_choices(eta: Fraction, count: int) -> tuple[Steps, ...]:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TightPathStep(PathStep):
-    """Choice whose bound by the path lemma is attained at every false positive rate, by data of its own.
+    """Selection mechanism that is at most as easy to attack as Laplace noise of scale 1, shifted by `eta` (path lemma).
+
+    Each false positive rate has data sets of its own that attain this bound.
 
     Attributes
     ----------

@@ -109,9 +109,10 @@ class SkellamStep(AtomicStep):
 
 
 def _log_masses(m: float, shift: int) -> tuple[FloatArray, int, float]:
-    """Return ln P(x) of Skellam noise for x = 0..n + `shift`, the reach n, and a bound of the error of ln P.
+    """Return ln P(x) of Skellam noise for x = 0..n + `shift`, n, and a bound of the absolute error of every ln P(x).
 
-    The noise is the difference of two Poisson numbers with the total variance `m`.
+    The noise is the difference of two Poisson numbers with the total variance `m`. n is the last x with P(x) of at
+    least e^-DEEPEST.
 
     Notes
     -----

@@ -63,11 +63,11 @@ class SparseVector(DescribedStep):
 
     Notes
     -----
-    Let all answers move by at most x along a path, for every history of bits. Shift the threshold noise by
-    x, and the noise of the at most c queries with positive bits by 2 x. Then all bits are kept. The probability of a
-    sequence of bits changes by a factor of at most e^{x threshold_epsilon/Delta + c 2 x query_epsilon/(2 c Delta)}
-    (Lyu, Su, Li 2017, Theorem 2). So eta is the sum of both epsilons in the path lemma (`selection.py`), also for
-    queries that depend on earlier bits. Several records move answers several times as far.
+    Let all answers move by at most x along a path, for every history of bits. Shift the threshold noise by x, and the
+    noise of the at most c queries with positive bits by 2 x. Then all bits are kept. The probability of a sequence of
+    bits changes by a factor of at most e^{x threshold_epsilon/Delta + c 2 x query_epsilon/(2 c Delta)} (Lyu, Su, Li
+    2017, Theorem 2). So eta is the sum of both epsilons in the path lemma (`selection.py`), also for queries that
+    depend on earlier bits. Several records move answers several times as far.
     """
 
     type: ClassVar[str] = "sparse_vector"
@@ -107,9 +107,9 @@ class SparseVectorAttacks(Attacks):
     Notes
     -----
     The record lowers the first n queries and raises the last one, by less than it could where exponents would be out of
-    range. The test rejects for n zeros and a one. Given the
-    noise r of the threshold, its probability is F(r - g)^n (1 - F(r - h)) with the distribution function F of the noise
-    of a query. The integral over r is a sum of exponentials.
+    range. The test rejects for n zeros and a one. Let F be the distribution function of the noise of a query. Given the
+    noise r of the threshold, the test rejects with probability F(r - g)^n (1 - F(r - h)). The integral over r is a sum
+    of exponentials.
     """
 
     threshold: float

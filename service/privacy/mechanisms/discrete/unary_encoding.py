@@ -37,11 +37,11 @@ class UnaryEncoding(LocalStep):
 
     Notes
     -----
-    For values v and w that share no bit, b bits are 1 with probability p against q, and b bits with q
-    against p. A bit of v and a bit of w together have the loss +-ln(p (1 - q)/(q (1 - p))) if they differ, and 0 if
-    they agree. They agree with the probability p q + (1 - p)(1 - q) under both hypotheses. The b such pairs are
-    independent. Bits that v and w share have one law under both hypotheses. Omitting them is a function of the report,
-    so fewer different bits are not worse. For p = 1 or q = 0 bits that differ reveal the value.
+    For values v and w that share no bit, b bits are 1 with probability p against q, and b bits with q against p. A bit
+    of v and a bit of w together have the loss +-ln(p (1 - q)/(q (1 - p))) if they differ, and 0 if they agree. They
+    agree with the probability p q + (1 - p)(1 - q) under both hypotheses. The b such pairs are independent. Bits that v
+    and w share have one law under both hypotheses. Omitting them is a function of the report, so fewer different bits
+    are not worse. For p = 1 or q = 0 bits that differ reveal the value.
     """
 
     type: ClassVar[str] = "unary_encoding"

@@ -60,12 +60,12 @@ def worst_pair(curves: tuple[AbstractTradeOff, ...]) -> TradeOffPair:
 
 
 def dominating_law(curve: AbstractTradeOff) -> AtomicLaw | None:
-    """Return a law of listed losses that is at least as easy to attack as a curve, or None."""
+    """Return a law of listed losses that is at least as easy to attack as a curve; None if no list is known."""
     return _listed(curve, 1)
 
 
 def attained_law(curve: AbstractTradeOff) -> AtomicLaw | None:
-    """Return a law of listed losses that is at most as easy to attack as a curve, or None."""
+    """Return a law of listed losses that is at most as easy to attack as a curve; None if no list is known."""
     return _listed(curve, -1)
 
 

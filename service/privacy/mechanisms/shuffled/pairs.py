@@ -80,8 +80,8 @@ def clones(reports: int, p: Fraction) -> MeanForm:
     Returns
     -------
     MeanForm
-        The pair of laws in the form of means of independent outcomes (`mean_form.py`), that of X* in the module
-        docstring.
+        Counts of reports in three categories of the weights 1/(p + 1), 1/(p + 1) and (p - 1)/(p + 1). One report
+        is in the first category with probability p/(p + 1) under H1 and 1/(p + 1) under H0, otherwise in the second.
     """
     likely = 1 / (p + 1)
     return MeanForm.of(reports, (likely, p, ONE), (likely, ONE, p), ((p - 1) * likely, Fraction(0), Fraction(0)))
@@ -129,7 +129,7 @@ def third_value(reports: int, options: int, p: Fraction) -> MeanForm:
 
 
 def own_value(reports: int, options: int, p: Fraction) -> MeanForm:
-    """Return the pair of laws of shuffled k-ary randomised responses if all others hold the own value of H1.
+    """Return the pair of laws of shuffled k-ary randomised responses if all others hold the person's value of H1.
 
     Parameters
     ----------

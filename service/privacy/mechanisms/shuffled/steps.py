@@ -111,7 +111,10 @@ class AnyShuffled(ShuffledStep):
 
     @override
     def atomic_law(self) -> AtomicLaw | None:
-        """Return a law that dominates the step, for upper bounds of compositions: nothing attains it."""
+        """Return a law that dominates the step, for upper bounds of compositions, or None if none is known.
+
+        No data set need attain it.
+        """
         return dominating_law(self.curves().add)
 
     @override

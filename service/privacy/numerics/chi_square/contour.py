@@ -54,7 +54,7 @@ class ChiSquareContourValues:
     saddle : Saddle
         Saddle point of each x, with the exponent.
     tail : array
-        Lower tail where 1 - 1/w >= 0 for the saddle point w, upper tail elsewhere.
+        Lower tail where 1 - 1/w >= 0 for the saddle point w (1 - 2 s at the tilt s), upper tail elsewhere.
     density : array
         Density f times 2/w, where w is the saddle point.
     tail_error, density_error : array
@@ -101,8 +101,9 @@ def contour_values(degrees: float, noncentrality: float, x: FloatArray) -> ChiSq
     Returns
     -------
     ChiSquareContourValues
-        Tail and density with error bounds. They are accurate for d >= 50 or nc/(2 w) >= 60, where w is the saddle
-        point. Elsewhere the error bounds are valid, but wide. The density needs d >= 5.
+        Tail and density with error bounds, divided by e^{exponent}. The bounds are narrow for d >= 50 or nc/(2 w) >=
+        60, where w = 1 - 2 s is the saddle point at the tilt s. Elsewhere they are valid, but may be wide. The error
+        bound of the density may be infinite for d < 5.
     """
     at = saddle(degrees, noncentrality, x)
     layout = _lay_out(degrees, at)
@@ -201,7 +202,7 @@ def _exponents(degrees: float, curve: FloatArray, u: FloatArray) -> tuple[FloatA
 
 
 def _truncation(degrees: float, curve: FloatArray, first: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return error bounds for the omitted nodes of the midpoint rule beyond the height `first`, for tail and density.
+    """Return absolute error bounds (tail, density) for nodes of the midpoint rule that lie beyond the height `first`.
 
     e^{E(u)} is the integrand at the height u of the contour. Let c be the value of -u (Re E)' at the first omitted
     node. Between that node and 1 the function -u (Re E)' is at least c, and beyond at least (d/2) u^2/(1 + u^2), where
@@ -222,7 +223,7 @@ def _truncation(degrees: float, curve: FloatArray, first: FloatArray) -> tuple[F
 
 
 def _pole_part(at: Saddle, layout: _Layout) -> tuple[FloatArray, FloatArray]:
-    """Return the residue e^{-phi}/(e^{2 pi |v|/h} + 1) of the pole in the midpoint sum, and its error bound.
+    """Return the residue e^{-phi}/(e^{2 pi |v|/h} + 1) of the pole in the midpoint sum, and its absolute error bound.
 
     phi is the exponent of the integrand at the saddle point w, v = 1 - 1/w, and h the step of the midpoint rule. The
     residue counts only where a tilted contour passes the pole; elsewhere the result is 0.

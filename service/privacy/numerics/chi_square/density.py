@@ -31,7 +31,7 @@ _NEAR = 3.0
 def log_density(
     degrees: int, noncentrality: float, x: FloatArray, over: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Compute the logarithm of the density, a bound of its error, and the ratio of neighbouring densities.
+    """Compute the logarithm of the density, a bound of its absolute error, and the ratio of neighbouring densities.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ def log_density(
 def _of_many_degrees(
     degrees: int, noncentrality: float, x: FloatArray, over: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return ln of the chi-square density at x >= 0, and its error bound, for d >= 66 degrees; both of shape (n,).
+    """Return ln of the chi-square density at x >= 0, and its absolute error bound, for d >= 66 degrees; shape (n,).
 
     d is `degrees`, and c the `noncentrality`. `over` is x - d - c, and may have a further error of 2 u max(66, |over|),
     u = 2^-53.

@@ -175,7 +175,7 @@ class NoncentralChiSquare:
         return Approximation(is_lower, middle, width, slope)
 
     def _small_tails(self, x: FloatArray) -> tuple[BoolArray, FloatArray, FloatArray]:
-        """Return whether each x lies in the lower tail, and bounds of ln of the smaller tail; all of shape (n,)."""
+        """Return whether x lies in the lower tail, and (lower, upper) bounds of ln of the smaller tail; shape (n,)."""
         is_lower = self._is_lower(x)
         low, high = np.empty_like(x), np.empty_like(x)
         by_series = self._is_for_series(x)
@@ -255,7 +255,7 @@ def _in_rows(function: Callable[[FloatArray], _Columns], x: FloatArray) -> _Colu
 
 
 def _logarithm(exponent: FloatArray, exponent_error: FloatArray, value: FloatArray, error: FloatArray) -> _Ends:
-    """Return bounds of ln(e^`exponent` `value`), given error bounds of `exponent` and `value`, arrays of one shape."""
+    """Return (lower, upper) bounds of `exponent` + ln `value`, given absolute error bounds of both, in one shape."""
     with np.errstate(divide="ignore"):
         low, high = np.log(np.maximum(value - error, 0.0)), np.log(value + error)
     margin = exponent_error + 4 * UNIT_ROUNDOFF * (1 + np.abs(exponent))
@@ -264,7 +264,7 @@ def _logarithm(exponent: FloatArray, exponent_error: FloatArray, value: FloatArr
 
 
 def _log_rest(high: FloatArray, low: FloatArray) -> _Ends:
-    """Return bounds of ln(1 - e^t) for numbers t <= 0 between `low` and `high`, arrays of one shape."""
+    """Return (lower, upper) bounds of ln(1 - e^t) for numbers t <= 0 between `low` and `high`, arrays of one shape."""
     with np.errstate(divide="ignore", under="ignore"):
         small, large = np.exp(np.maximum(high, _LEAST_EXPONENT)), np.exp(low)
         rest_low = np.where(small < 0.5, np.log1p(-small), np.log(-np.expm1(high)))

@@ -47,7 +47,7 @@ def quantiles(law: NoncentralChiSquare, log_probability: FloatArray, tail: Tail)
     -------
     Quantiles
         Bounds proved by `log_tails`, a few units in the last place apart, or as far as the width of `log_tails`
-        requires. For minus infinity and 0 the quantile is 0 or infinity.
+        requires. For log probabilities of minus infinity and 0 the quantile is 0 or infinity.
     """
     below, above = np.zeros_like(log_probability), np.full_like(log_probability, np.inf)
     inside = np.isfinite(log_probability) & (log_probability < 0)
@@ -62,7 +62,7 @@ def quantiles(law: NoncentralChiSquare, log_probability: FloatArray, tail: Tail)
 
 
 def _approximate(law: NoncentralChiSquare, wanted: FloatArray, lower: bool) -> tuple[FloatArray, FloatArray]:
-    """Return approximate quantiles of `law` at the log tails `wanted`, and error estimates; both of shape (n,).
+    """Return approximate quantiles of `law` at the log tails `wanted`, and estimated absolute errors, shape (n,) each.
 
     With `lower`, the numbers are ln P(X <= x), otherwise ln P(X > x). Newton's method runs on the smaller tail.
     """

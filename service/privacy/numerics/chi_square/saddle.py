@@ -32,8 +32,9 @@ _ATANH_TERMS = 28
 class Saddle:
     """Saddle points w of the inversion integrand of a noncentral chi-square law at several x, arrays of shape (n,).
 
-    `place` is w, `pole` is 1 - 1/w, `curve` is c/(2 w) for the noncentrality c, and `exponent` the exponent of the
-    integrand at w.
+    w = 1 - 2 s for the tilt s. `place` is w, `pole` is 1 - 1/w, `curve` is c/(2 w) for the noncentrality c, and
+    `exponent` the exponent of the integrand at w, with an absolute error of at most `exponent_error`. `slack` bounds
+    |x w - d - c/w|/2 for d degrees, which is 0 at an exact saddle point.
     """
 
     place: FloatArray
@@ -53,8 +54,8 @@ class Saddle:
 def saddle(degrees: float, noncentrality: float, x: FloatArray) -> Saddle:
     """Compute the saddle point of the inversion integrand of a chi-square law at each x, shape (n,).
 
-    The law has `degrees` degrees of freedom. The domain is 1e-306 <= x <= 1e30, at least 1e-290 for 50 degrees or more.
-    The relative error of the exponent is at most about 60 u, u = 2^-53.
+    The law has `degrees` degrees of freedom and the `noncentrality`. The domain is 1e-306 <= x <= 1e30, at least 1e-290
+    for 50 degrees or more. The relative error of the exponent is at most about 60 u, u = 2^-53.
     """
     u = UNIT_ROUNDOFF
     root = np.hypot(degrees, 2 * np.sqrt(x) * np.sqrt(noncentrality))
@@ -83,7 +84,7 @@ def saddle(degrees: float, noncentrality: float, x: FloatArray) -> Saddle:
 
 
 def excess(degrees: float, noncentrality: float, x: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Compute x - d - c, the distance of x from the mean of a chi-square law, and a bound of its error; shape (n,).
+    """Compute x - d - c, the distance of x from the mean of a chi-square law, and its absolute error bound; shape (n,).
 
     d is `degrees` and c the `noncentrality`. The relative accuracy is nearly full, also close to the mean.
     """
@@ -104,7 +105,7 @@ def _exact_difference(a: FloatArray, b: float) -> tuple[FloatArray, FloatArray]:
 def log_gap(
     shift: FloatArray, far_place: FloatArray, pole: FloatArray, is_far: NDArray[np.bool_]
 ) -> tuple[FloatArray, FloatArray]:
-    """Compute ln w - (1 - 1/w) >= 0 and a bound of its error, for the saddle point w.
+    """Compute ln w - (1 - 1/w) >= 0 and a bound of its absolute error, for the saddle point w.
 
     `shift` is w - 1, used near w = 1. `far_place` is w, used where `is_far` is true, and `pole` is 1 - 1/w. With y = (w
     - 1)/(w + 1) the result is 2 y^2/(1 + y) + 2 (atanh y - y).

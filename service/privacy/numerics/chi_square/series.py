@@ -29,7 +29,7 @@ With these levels the width of the bracket is of the order of the rounding.
 
 
 def series_tail(degrees: float, noncentrality: float, x: FloatArray, lower: bool) -> tuple[FloatArray, FloatArray]:
-    """Compute bounds of ln P(X <= x) with `lower`, or of ln P(X > x), by a series; both of shape (n,).
+    """Compute (lower, upper) bounds of ln P(X <= x) with `lower`, or of ln P(X > x), by a series; shape (n,) each.
 
     X is a chi-square number with d = `degrees` degrees of freedom and noncentrality c. With `lower`, x is at most about
     the mean of X, otherwise at least about the mean. The domain is d < 50, x c/4 <= 5100 and x >= 1e-306. The width is
@@ -71,7 +71,7 @@ def _logarithms(
 
 
 def _log_scale(degrees: float, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return ln(y^s e^-y/Gamma(s + 1)) for s = `degrees`/2, and its error bound; arrays in the shape of y.
+    """Return ln(y^s e^-y/Gamma(s + 1)) for s = `degrees`/2, and its absolute error bound; arrays in the shape of y.
 
     The number is a common factor of all terms of the series for a tail at x = 2 y.
     """
@@ -87,11 +87,12 @@ def _log_scale(degrees: float, y: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def _sum(numerator: FloatArray, denominators: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Compute sum_k W_k prod_{i<=k} numerator/denominator_i over positive terms, and a bound of its relative error.
+    """Compute sum_k W_k prod_{i<=k} numerator/denominator_i over positive terms, and its absolute error bound.
 
     Parameters
     ----------
     numerator : array, shape (n,)
+        One number for each sum.
     denominators : array, shape (K,)
         Increasing.
     weights : array, shape (K + 1,)
@@ -119,7 +120,7 @@ def _terms(most: float) -> int:
 
 
 def _lower_sum(s: float, mean: float, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return e^m P(X <= 2 y)/G and its error bound, where G = y^s e^-y/Gamma(s + 1) and m = `mean`.
+    """Return e^m P(X <= 2 y)/G and its absolute error bound, where G = y^s e^-y/Gamma(s + 1) and m = `mean`.
 
     X is a noncentral chi-square number with 2 s degrees of freedom and the noncentrality 2 m. The value is the sum of
     y^k/(s+1)_k sum_{j<=k} m^j/j!. The ratio of neighbouring terms decreases with k.
@@ -138,7 +139,7 @@ def _lower_sum(s: float, mean: float, y: FloatArray) -> tuple[FloatArray, FloatA
 
 
 def _upper_sum(s: float, mean: float, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return P(X > 2 y)/G and its error bound, where G = y^s e^-y/Gamma(s + 1).
+    """Return P(X > 2 y)/G and its absolute error bound, where G = y^s e^-y/Gamma(s + 1).
 
     X is a noncentral chi-square number with 2 s degrees of freedom and the noncentrality 2 m, m = `mean`. The value is
     the central tail, by recurrence from an order in (0, 1], plus terms with tails P(N > k) of a Poisson number N of
@@ -174,7 +175,7 @@ def _poisson_rests(mean: float, terms: int) -> FloatArray:
 
 
 def _legendre(order: float, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Compute Gamma(order, y) e^y y^-order for 0 < order <= 1, and a bound of its error.
+    """Compute Gamma(order, y) e^y y^-order for 0 < order <= 1, and a bound of its absolute error.
 
     Legendre's continued fraction is 1/(y + (1-o)/(1 + 1/(y + (2-o)/(1 + 2/(y + ...))))). Its elements are positive. The
     tails 0 and infinity therefore give values on both sides of the result, and no rounding error is amplified.

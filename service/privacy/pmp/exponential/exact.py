@@ -29,7 +29,7 @@ LARGEST_BLOCK = 2**18
 @final
 @dataclass(frozen=True, slots=True)
 class LogRatios:
-    """Values of ln(P(w | x in D)/P(w | x not in D)), shape (objects, points), each within `error`.
+    """Values of ln(P(w | x in D)/P(w | x not in D)), shape (objects, points), with absolute errors up to `error`.
 
     P(w | x in D) is the probability that the exponential mechanism draws the object w, given that the data D contain
     the point x.
@@ -52,7 +52,7 @@ def exact_log_ratios(population: Population) -> LogRatios:
     Returns
     -------
     LogRatios
-        Log ratios in nats, objects x points, with an error bound.
+        Log ratios in nats, shape (objects, points), with a bound of their absolute errors.
 
     Notes
     -----
@@ -66,7 +66,7 @@ def exact_log_ratios(population: Population) -> LogRatios:
 
 
 def _summation_error(population: Population) -> float:
-    """Return the error bound of the logarithm of a sum of p(w|D) over subsets, for exact logits.
+    """Return the absolute error bound of the logarithm of a sum of p(w|D) over subsets, for exact logits.
 
     p(w|D) is the probability that the mechanism draws the object w from the data D, and u = 2^-53. Each of the m
     objects has a term. Terms are within (m + 64) u, from exponentials, the normaliser, the quotient and the products. A

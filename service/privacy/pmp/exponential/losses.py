@@ -30,7 +30,7 @@ UNDERFLOW: Final = 1e-140
 @final
 @dataclass(frozen=True)
 class Losses:
-    """Losses l_wi of object w at point i, less those of a nearby object 0: offset_w - difference_wi.
+    """Differences l_wi - l_0i = offset_w - difference_wi of the losses of object w and of a fixed object 0 at point i.
 
     Attributes
     ----------
@@ -45,7 +45,7 @@ class Losses:
     widest_range : float
         Max over objects of (max - min over points), the sensitivity of the sum loss on the population.
     range_error : float
-        Error bound of `widest_range`.
+        Absolute error bound of `widest_range`.
     """
 
     differences: FloatArray
@@ -181,7 +181,7 @@ def _changes(points: FloatArray, reference: FloatArray, chosen: FloatArray) -> F
 
 
 def _offsets(objects: FloatArray, reference: FloatArray, nearest: int) -> tuple[FloatArray, FloatArray]:
-    """Return |w - r| - |w_0 - r| of every object w, and error bounds, for the point r = `reference`.
+    """Return |w - r| - |w_0 - r| of every object w, and absolute error bounds, shape (objects,), for r = `reference`.
 
     w_0 is the object with the index `nearest`. The formula is (|w - r|^2 - |w_0 - r|^2)/(|w - r| + |w_0 - r|). The
     squares of coordinates are pairs of doubles and are summed exactly, so the relative errors are a few u = 2^-53.

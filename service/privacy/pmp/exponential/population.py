@@ -52,9 +52,9 @@ class Population:
     logits : array, shape (objects, 2n)
         theta_wi.
     sum_error : float
-        Error bound of every sum of n logits, including the rounding of the sum.
+        Absolute error bound of every sum of n logits, including the rounding of the sum.
     change_error : float
-        Error bound of a change, including the rounding of a sum of four changes.
+        Absolute error bound of a change, including the rounding of a sum of four changes.
     """
 
     changes: FloatArray
@@ -95,9 +95,10 @@ class Population:
 
     @property
     def ratio_error(self) -> float:
-        """Error bound of ln(P(w | x in D)/P(w | x not in D)) for drawing the object w from data D with or without x.
+        """Absolute error bound of ln(P(w | x in D)/P(w | x not in D)).
 
-        It is that of four sums of logits, each within `sum_error`.
+        P is the probability to draw the object w from data D with or without x. The error is that of four sums of
+        logits, each within `sum_error`.
         """
         return 4 * self.sum_error
 

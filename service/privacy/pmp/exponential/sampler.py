@@ -134,7 +134,7 @@ def _ends(
 
 
 def _tilts(logits: FloatArray, size: int) -> FloatArray:
-    """Return, for each object w, weights over all objects (rows) that make an upper bound of p(w|D) small.
+    """Return, in row w, weights over all objects that make an upper bound of p(w|D) small; shape (objects, objects).
 
     p(w|D) is the probability that the mechanism draws w from data D of `size` points. The upper bound weighs the logits
     of all objects by lambda, and any weights lambda give a valid bound. The result approximately minimises ln e_n -
@@ -181,7 +181,8 @@ def _sampled_chances(
     """Draw subsets, and return the probability that each point is in each accepted subset, shape (accepted, points).
 
     The probability is that given the subset up to one exchanged point and the drawn object with the index `chosen`.
-    Subsets are drawn by `weights` and accepted at random, out of `samples`.
+    `weights` of the objects, of sum 1, define a proposal law of subsets. Proposals are drawn and accepted at random by
+    `generator`, until `samples` are accepted or the proposals are used up.
     """
     logits, size = population.logits, population.half
     scores = logits[chosen] - weights @ logits
@@ -205,7 +206,7 @@ def _sampled_chances(
 
 
 def _log_symmetric_polynomials(scores: FloatArray, size: int) -> FloatArray:
-    """Return ln e_k of the weights exp(scores) of the points from i on, entry [i, k], for k up to `size`.
+    """Return ln e_k of the weights exp(scores) of the points from i on as entry [i, k], shape (points + 1, `size` + 1).
 
     e_k is the elementary symmetric polynomial of order k.
     """
@@ -221,7 +222,8 @@ def _weighted_subsets(
 ) -> NDArray[np.bool_]:
     """Draw subsets of `size` points with probability proportional to exp(sum of their scores).
 
-    The result is a mask of shape (count, points).
+    `table` is that of `_log_symmetric_polynomials` for these `scores`, shape (points,). The result is a mask of shape
+    (`count`, points), drawn by `generator`.
     """
     members = np.empty((count, len(scores)), np.bool_)
     left = np.full(count, size)
@@ -237,7 +239,8 @@ def _chances_of_membership(logits: FloatArray, chosen: int, members: NDArray[np.
 
     D is known up to one exchange, which replaces one point by another. The probability is the mean over the n exchanges
     D' of D with x of p(w|E)/(p(w|D) + p(w|D')). E is the one of D and D' that contains x. w is the object with the
-    index `chosen`, and p(w|D) the probability that the mechanism draws w from D.
+    index `chosen`, and p(w|D) the probability that the mechanism draws w from D. `logits` has the shape (objects,
+    points).
     """
     count, size = len(members), logits.shape[1] // 2
     inside = np.nonzero(members)[1].reshape(count, size)

@@ -102,8 +102,9 @@ def swap_bounds(population: Population) -> SwapBounds:
 def _swaps(differences: FloatArray, block: slice) -> tuple[FloatArray, FloatArray]:
     """Return the swap bounds s(x, b) and s(b, x) of one object w, for points x of `block` and all points b.
 
-    Both arrays have the shape (block, points). p(w|D) is the probability that the mechanism draws w from the data D.
-    s(x, b) bounds the decrease of ln p(w|D) if x is replaced by b. It is minus infinity for b = x, which is no partner.
+    `differences`, shape (objects, points), are the logits of w less those of each object. Both results have the shape
+    (block, points). p(w|D) is the probability that the mechanism draws w from the data D. s(x, b) bounds the decrease
+    of ln p(w|D) if x is replaced by b. It is minus infinity for b = x, which is no partner.
     """
     points = differences.shape[1]
     places = range(block.start, min(block.stop, points))

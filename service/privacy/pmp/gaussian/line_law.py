@@ -45,7 +45,7 @@ def half_line_exposure(values: FloatArray, size: int, point: int, error: float, 
     point : int
         Index of the point x.
     error : float
-        Bound of the error of any sum of `values`.
+        Bound of the absolute error of any sum of `size` of the `values`.
     delta : float
         delta of (epsilon, delta)-PMP.
 
@@ -122,7 +122,7 @@ class _LineLaw:
     def above(self, thresholds: FloatArray, error: float) -> Ends:
         """Return lower and upper bounds of the probability that the noisy sum exceeds each threshold.
 
-        Thresholds are in standard deviations of the noise, with errors of at most `error`.
+        Thresholds are in standard deviations of the noise, with absolute errors of at most `error`.
         """
         slack = self._slack()
         return self._mass(thresholds + error) - slack, self._mass(thresholds - error) + slack
@@ -178,7 +178,7 @@ class _LogMoments:
 class _NoisySums:
     """Characteristic functions of noisy sums of n - 1 and of n out of N numbers, each sum less its mean.
 
-    `characteristic` has the values of both at the `frequencies`, and `rounding` bounds their errors.
+    `characteristic` has the values of both at the `frequencies`, and `rounding` bounds their absolute errors.
     """
 
     frequencies: FloatArray

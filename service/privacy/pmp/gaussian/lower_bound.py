@@ -76,7 +76,7 @@ def exposure_lower_bound(points: QueryPoints, size: int, bound: ExposureUpperBou
     size : int
         Number n of records in the data.
     bound : ExposureUpperBound
-        Upper bound; the line leads to the point that determines it.
+        Upper bound. Data are projected on the line from the mean of all points to the point that determines it.
     delta : float
         0 < delta <= 1.
 
@@ -129,7 +129,7 @@ def enumerable_subsets(count: int, size: int) -> int:
 class _Line:
     """Projections (`values`) of the points on a line, in standard deviations of the noise.
 
-    `size` is the number of points in the data, and `error` the error bound of their sums.
+    `size` is the number n of points in the data, and `error` bounds the absolute error of any sum of n of the `values`.
     """
 
     values: FloatArray
@@ -163,7 +163,7 @@ class _LineOptimum:
     """Search for the largest ln((P(S) - delta)/Q(S)) over sets S of outcomes, for mixtures P and Q of normal laws.
 
     P and Q are the laws of a noisy sum, projected on a line, with and without a point, in either order. The means of
-    the normal laws have errors of at most `error`.
+    the normal laws have absolute errors of at most `error`.
     """
 
     def __init__(self, one: FloatArray, other: FloatArray, error: float, delta: float, outcomes: int) -> None:
@@ -246,7 +246,7 @@ def _log_density(at: FloatArray, means: FloatArray) -> FloatArray:
 def _log_mass(starts: FloatArray, ends: FloatArray, means: FloatArray, error: float, side: int) -> float:
     """Return a lower (`side` -1) or upper (1) bound of ln of the mass of intervals under a mixture of normal laws.
 
-    The intervals reach from `starts` to `ends`, and the `means` of the mixture have errors of at most `error`.
+    The intervals reach from `starts` to `ends`. The `means` of the mixture have absolute errors of at most `error`.
     """
     parts = np.array(
         [_log_normal_mass(start - means, end - means, error, side) for start, end in zip(starts, ends, strict=True)]
@@ -260,7 +260,7 @@ def _log_mass(starts: FloatArray, ends: FloatArray, means: FloatArray, error: fl
 def _log_normal_mass(start: FloatArray, end: FloatArray, error: float, side: int) -> FloatArray:
     """Return a lower (`side` -1) or upper (1) bound of ln(Phi(end) - Phi(start)), computed in the smaller tail.
 
-    Both arguments have errors of at most `error`.
+    Both arguments have absolute errors of at most `error`.
     """
     in_upper_tail = start > 0
     low, high = np.where(in_upper_tail, -end, start), np.where(in_upper_tail, -start, end)
@@ -276,7 +276,7 @@ def _log_normal_mass(start: FloatArray, end: FloatArray, error: float, side: int
 
 
 def _log_cdf(at: FloatArray, error: float) -> tuple[FloatArray, FloatArray]:
-    """Return ln Phi(t) for t = `at` and its absolute error, if t has an error of at most `error`.
+    """Return ln Phi(t) for t = `at` and its absolute error, if that of t is at most `error`.
 
     |(ln Phi)'(t)| is at most 1 + |t| for t < 0 and at most 1 for t > 0. Infinite arguments are exact.
     """

@@ -28,7 +28,7 @@ class QueryPoints:
     positions : array, shape (N, d)
         Clipped points.
     moved : float
-        Bound of the rounding of clipped positions.
+        Bound of the distance by which rounding moves a clipped point.
     scale : float
         The sum times `scale` is released with noise of standard deviation 1: 1/noise_std for the sum and 1/(n
         noise_std) for the mean, within 4 u, u = 2^-53. Replacing x by x' changes the result by r = |x - x'| scale
@@ -91,7 +91,7 @@ class QueryPoints:
 
     @cached_property
     def centred(self) -> FloatArray:
-        """Positions less their mean, each with an error of at most `centring_error`."""
+        """Positions less their mean, shape (N, d), each within the distance `centring_error` of the exact one."""
         return self.positions - self.positions.mean(axis=0)
 
     @cached_property
@@ -106,7 +106,7 @@ class QueryPoints:
 
     @cached_property
     def _padded(self) -> tuple[NDArray[np.float32], NDArray[np.float32], float]:
-        """Two matrix factors of the squared distances of all points, padded upwards, and their unit of length.
+        """Factors L and R, shape (N, d + 2), and a unit of length: L R' has upper bounds of all squared distances.
 
         u32 = 2^-24 is the unit of rounding in single precision. |x|^2 + |y|^2 - 2 x.y as a product of d + 2 columns has
         an error of at most (3 d + 12) u32 (|x|^2 + |y|^2), including the rounding to single precision. The padding is

@@ -194,7 +194,7 @@ def _log_delta(epsilon: FloatArray, ratio: FloatArray) -> Ends:
 
 
 def _left_end(epsilon: FloatArray, ratio: FloatArray) -> Ends:
-    """Return u = (2 epsilon - r^2)/(2 r) as a double, and its rounding error.
+    """Return u = (2 epsilon - r^2)/(2 r) as a double, and the rest (exact minus rounded) to double precision.
 
     r = `ratio` is the sensitivity over the standard deviation of the noise.
     """

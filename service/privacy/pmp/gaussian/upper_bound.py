@@ -45,7 +45,7 @@ CONVERGED = 1e-14
 @final
 @dataclass(frozen=True, slots=True)
 class ExposureUpperBound:
-    """Upper bound of the parameter of practical membership privacy (PMP) by Proposition 12, over all points.
+    """Upper bound of the parameter of practical membership privacy (PMP), over all points.
 
     Attributes
     ----------
@@ -60,7 +60,7 @@ class ExposureUpperBound:
 
 
 def exposure_upper_bound(points: QueryPoints, delta: float) -> ExposureUpperBound:
-    """Compute an upper bound of the PMP parameter of a Gaussian mechanism by Proposition 12.
+    """Compute an upper bound of the PMP parameter of a Gaussian mechanism (Lowy et al. 2023, Proposition 12).
 
     PMP is practical membership privacy: the attacker does not know which records were drawn. The parent set is the
     population from which the data are drawn.
@@ -119,8 +119,8 @@ class _Search:
     def solve(self, rows: NDArray[np.intp]) -> None:
         """Increase epsilon until each point with an index in `rows` meets the condition on delta.
 
-        The condition (Proposition 12) is that the mean of delta(epsilon; r) over the distances r to all other points is
-        at most delta, where delta(epsilon; r) is the privacy profile of the Gaussian mechanism.
+        The condition is that the mean of delta(epsilon; r) over the distances r to all other points is at most delta,
+        where delta(epsilon; r) is the privacy profile of the Gaussian mechanism.
         """
         for row in rows.tolist():
             ratios = self._points.ratios(row)

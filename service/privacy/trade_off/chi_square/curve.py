@@ -50,7 +50,7 @@ class ChiSquareTradeOff(AbstractTradeOff):
     The best test rejects large T if L = `ratio` increases, and small T otherwise. f(alpha) = P1(T <= t) with P0(T > t)
     = alpha, or the same formula with swapped tails. The profile is delta(eps) = P1(reject) - e^eps P0(reject) for L(t)
     = eps. It is the largest such difference over t, so that every t gives a lower bound. For c = L(t) <= eps the
-    profile is at most delta(c), which is known at t. The errors of both bounds are of second order in t.
+    profile is at most delta(c), which is known at t. An error e of t costs either bound only about e^2.
 
     The relative error of power and type II error is about 1e-13, plus 1e-14 times their logarithms. For delta this
     error is divided by 1 - e^{eps} P0/P1, which is small for curves that reveal little. Tails below 1e-300 are
@@ -79,7 +79,7 @@ class ChiSquareTradeOff(AbstractTradeOff):
         global_gdp_mu : Enclosure
             Smallest mu with f >= g_mu, infinite without such a mu; equal for the inverse curve.
         gain : callable, optional
-            Returns enclosures of ln |P1(T > t) - P0(T > t)| with full relative accuracy, for curves that reveal little.
+            Returns (lower, upper) bounds of ln |P1(T > t) - P0(T > t)| at thresholds t, for curves that reveal little.
         """
         self._null, self._alternative, self._ratio, self._mu = null, alternative, ratio, global_gdp_mu
         self._gain = gain

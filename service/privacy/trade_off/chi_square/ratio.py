@@ -22,12 +22,12 @@ CLOSE = 1e-14
 class AbstractLogRatio(ABC):
     """Log-likelihood ratio L(t) = ln dH1/dH0 (nats) of a statistic as a function of its value t.
 
-    It is strictly monotone on t > 0, and unbounded as t grows.
+    It is strictly monotone on t > 0, and unbounded as t grows. `increasing` states whether L rises with t, and
+    `at_zero` encloses L(0), the infimum or the supremum of L.
     """
 
     increasing: bool
     at_zero: Enclosure
-    """L(0), the infimum or the supremum of L."""
 
     @abstractmethod
     def at(self, t: FloatArray) -> Ends:
@@ -81,8 +81,8 @@ class BesselLogRatio(AbstractLogRatio):
     Notes
     -----
     For d = 1 the ratio is -lambda/2 + ln cosh(sqrt(lambda t)). d is the number of degrees of freedom and lambda the
-    noncentrality. The error is about 20 u lambda (u = 2^-53) near the mean of either law, where L is at most a few
-    sqrt(lambda): 1e-9 for lambda = 1e6.
+    noncentrality. The absolute error is about 20 u lambda (u = 2^-53) near the mean of either law, where L is at most a
+    few sqrt(lambda): 1e-9 for lambda = 1e6.
     """
 
     increasing = True
@@ -108,7 +108,7 @@ class BesselLogRatio(AbstractLogRatio):
         return self._grown_to(np.maximum(value + 0.5 * self.noncentrality.upper, 0.0))
 
     def _log_growth(self, t: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return the growth L(t) - L(0) of the log-likelihood ratio L, a bound of its error, and its derivative.
+        """Return the growth L(t) - L(0) of the log-likelihood ratio L, its absolute error bound, and its derivative.
 
         All three arrays have the shape (n,). The derivative is approximate. The noncentrality is known within bounds,
         and the growth belongs to its upper bound.
@@ -170,7 +170,7 @@ class ReversedLogRatio(AbstractLogRatio):
 
 
 def _log_cosh(y: FloatArray) -> Ends:
-    """Return ln cosh y for y >= 0, and a bound of its absolute error, relative to min(y^2, y)."""
+    """Return ln cosh y for y >= 0, and a bound of its absolute error: a few 2^-53 times min(y^2, y)."""
     grown = np.expm1(np.minimum(y, 1.0))
     small = np.log1p(grown * grown / (2 * (1 + grown)))
     large = y + (np.log1p(np.exp(-2 * y)) - math.log(2))

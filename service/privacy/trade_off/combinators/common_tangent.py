@@ -240,7 +240,7 @@ def _tangent(points: list[_Points], delta: float) -> _Tangent | None:
 
 
 def lower_hull(x: list[float], y: list[float]) -> list[int]:
-    """Return the indices of the lower convex hull of points in the order of x (Andrew's monotone chain)."""
+    """Return the indices of the lower convex hull of the points (x, y), with rising x (Andrew's monotone chain)."""
     hull: list[int] = []
     for place in range(len(x)):
         if hull and x[place] == x[hull[-1]]:

@@ -32,7 +32,7 @@ class DataProcessingBound(DelegatingCurve):
     whole : AbstractTradeOff
         Curve of the composition, with certain evidence. Its upper bounds stay unchanged.
     parts : callable
-        Builds the curves of the parts. The method is called, and the parts are evaluated, only for an enclosure of a
+        Builds the curves of the parts. It is called, and the parts are evaluated, only for an enclosure of a
         relative width above 1e-6.
 
     Notes

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
-from typing import ClassVar, Self
+from typing import ClassVar, Final, Self
 
 import numpy as np
 from typing_extensions import override
@@ -16,11 +17,16 @@ from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 from service.privacy.trade_off.combinators.extremes import larger, largest, smaller, smallest
 from service.privacy.trade_off.enclosed.logs import logged
 
+MOST_COMBINATIONS: Final = 4
+"""Largest count of combinations of several curves that are all evaluated. More would cost too much."""
+
 
 class ExtremeOf(AbstractTradeOff):
     """Curve with the largest (`is_strongest`) or smallest power, profile and epsilon of several `curves`.
 
-    The minimum of several type II errors need not be convex.
+    The minimum of several type II errors need not be convex, and the minimum of several profiles need not be the
+    profile of a curve. So the slopes of the points are unknown. `map_extremes` combines the `curves` one by one,
+    because most combinations need slopes.
     """
 
     is_strongest: ClassVar[bool]
@@ -74,3 +80,31 @@ class ExtremeOf(AbstractTradeOff):
 
     def _extreme(self, found: Iterable[Enclosure]) -> Enclosure:
         return reduce(largest if self.is_strongest else smallest, found)
+
+
+def map_extremes(combine: Callable[..., AbstractTradeOff], *curves: AbstractTradeOff) -> AbstractTradeOff:
+    """Return `combine(*curves)`, also if some curves are the extremes of several curves (`ExtremeOf`).
+
+    Parameters
+    ----------
+    combine : callable
+        Combination of curves whose power rises with the powers of these curves.
+    *curves : AbstractTradeOff
+        Arguments of the combination. All extremes among them are either the strongest or the tightest of their curves.
+
+    Returns
+    -------
+    AbstractTradeOff
+        The extreme of all combinations if they are few. Otherwise the extreme of the combination of the first curves,
+        that of the second curves, and so on. Each combination bounds the combination of the worst cases on the same
+        side as its curves bound these worst cases.
+    """
+    kinds = {type(curve) for curve in curves if isinstance(curve, ExtremeOf)}
+    if len(kinds) != 1:
+        return combine(*curves)
+    lists = [curve.curves if isinstance(curve, ExtremeOf) else (curve,) for curve in curves]
+    (kind,) = kinds
+    if math.prod(map(len, lists)) <= MOST_COMBINATIONS:
+        return kind(list(itertools.starmap(combine, itertools.product(*lists))))
+    count = max(map(len, lists))
+    return kind([combine(*(known[min(number, len(known) - 1)] for known in lists)) for number in range(count)])

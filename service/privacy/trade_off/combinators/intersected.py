@@ -30,9 +30,10 @@ FAINTEST = -690.0
 
 @final
 class Intersected(DelegatingCurve):
-    """Trade-off curve of `first`, intersected with that of a second engine where enclosures are wider than `tolerance`.
+    """Trade-off curve of `first`, intersected with that of a second, slower engine where enclosures are wide.
 
-    Widths are relative, (upper - lower)/upper. `counter` counts the uses of the second engine.
+    Widths are relative, (upper - lower)/upper, and wide if above `tolerance`. `counter` counts the uses of the second
+    engine.
     """
 
     is_capped = True

@@ -35,7 +35,7 @@ class PointwiseMax(AbstractTradeOff):
     Notes
     -----
     The minimum of two upper bounds on the power is an upper bound too, and the curve encloses this bound. The bound
-    need not be attained by any choice, so that answers report bounds from two theorems (a bracket).
+    need not be attained by any pair of data sets, so that answers report bounds from two theorems (a bracket).
 
     The profile is the convex envelope of min(delta_f, delta_g) as functions of x = e^eps. Let a_f be the rate at which
     a line of slope x touches the power of f, so that delta_f = power_f(a_f) - x a_f, and let a_g be that rate for g.
@@ -85,7 +85,7 @@ class PointwiseMax(AbstractTradeOff):
     @property
     @override
     def global_gdp_mu_limit(self) -> float:
-        """The smaller limit of mu of both curves, because max(f, g) lies above both curves."""
+        """Upper bound of the smallest mu for mu-GDP: the smaller bound of f and g, as max(f, g) lies above both."""
         known = ((curve, curve.global_gdp_mu) for curve in (self.first, self.second))
         return min(curve.global_gdp_mu_limit if mu is None else mu.upper for curve, mu in known)
 
@@ -162,10 +162,10 @@ class PointwiseMax(AbstractTradeOff):
         return _Touching(np.stack(rates), profiles[0], profiles[1])
 
     def _crossed(self, epsilon: FloatArray, touching: _Touching) -> tuple[FloatArray, FloatArray]:
-        """Return bounds of ln of the profile where neither curve has the smaller power at its own touching rate.
+        """Return (lower, upper) bounds of ln of the profile at each `epsilon`, from a rate at which the powers cross.
 
-        The bounds follow from the rate at which the powers of both curves cross. `touching` has the touching rates of
-        both curves, where lines of slope e^`epsilon` touch their powers.
+        They are meant for epsilons at which neither curve has the smaller power at its own touching rate. `touching`
+        has the touching rates of both curves, where lines of slope e^`epsilon` touch their powers.
         """
         scores = special.ndtri(touching.rates)
         low = np.clip(scores.min(axis=0), LEAST_SCORE, LARGEST_SCORE)
@@ -180,7 +180,7 @@ class PointwiseMax(AbstractTradeOff):
         return log_down(np.clip(least.max(axis=0), 0.0, 1.0)), self._chord(epsilon, rates[0])
 
     def _crossings(self, low: FloatArray, high: FloatArray) -> FloatArray:
-        """Return approximate crossings of both curves between the normal scores `low` and `high` of rates.
+        """Return normal scores, between `low` and `high`, of rates at which the powers of both curves about cross.
 
         No bound relies on the crossings. The search is expensive, and most curves cross once. So the crossing in one
         interval serves all intervals that contain it. When the work limit is reached, the endpoint at which the curves
@@ -217,7 +217,8 @@ class PointwiseMax(AbstractTradeOff):
     def _chord(self, epsilon: FloatArray, crossing: FloatArray) -> FloatArray:
         """Return upper bounds of ln of the profile at `epsilon` by chords between the two profiles.
 
-        The endpoints of a chord are the slopes that both curves have at the `crossing` of their powers.
+        The endpoints of a chord are the slopes that both curves have at the rate `crossing`, where their powers cross.
+        The bound is 0 where `epsilon` is not between these slopes.
         """
         slopes = [curve.points(crossing).log_slope for curve in (self.first, self.second)]
         ends = np.sort([0.5 * (slope.lower + slope.upper) for slope in slopes], axis=0)
@@ -283,11 +284,11 @@ class _Touching:
     def smaller_powers(
         self, epsilon: FloatArray, first: AbstractTradeOff, second: AbstractTradeOff
     ) -> tuple[BoolArray, BoolArray]:
-        """Return where the first, and where the second curve is proved to have the smaller power at its touching rate.
+        """Return masks where the first (second) curve is proved to have the smaller power at its own touching rate.
 
-        The touching rate of a curve is the rate where a line of slope e^eps touches its power. A curve's power is at
-        most that line, so the test evaluates only points of the other curve. Points of the second curve, which may be
-        expensive, are evaluated only where the first test fails.
+        `epsilon` and the masks have the shape (n,). The touching rate of a curve is the rate where a line of slope
+        e^eps touches its power. A curve's power is at most that line, so the test evaluates only points of the other
+        curve. Points of the second curve, which may be expensive, are evaluated only where the first test fails.
         """
         by_second = _is_weaker(epsilon, self.second, self.rates[2:], first)
         by_first, at = np.zeros_like(by_second), np.flatnonzero(~by_second)
@@ -297,10 +298,10 @@ class _Touching:
         return by_first, by_second
 
     def profiles(self, by_first: BoolArray, by_second: BoolArray) -> tuple[FloatArray, FloatArray]:
-        """Return bounds of ln of the profile where one curve is proved to have the smaller power.
+        """Return (lower, upper) bounds of ln of the profile, from the profiles of both curves.
 
-        `by_first` and `by_second` state where the first and the second curve has. Elsewhere only the upper bounds are
-        valid.
+        `by_first` and `by_second` state where the first and the second curve is proved to have the smaller power.
+        Where neither is, the lower bound is minus infinity.
         """
         (first_low, first_high), (second_low, second_high) = log_ends(self.first), log_ends(self.second)
         low = np.maximum(np.where(by_first, first_low, -np.inf), np.where(by_second, second_low, -np.inf))

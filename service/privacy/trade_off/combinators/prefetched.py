@@ -29,8 +29,8 @@ class Known(NamedTuple):
 
     Notes
     -----
-    The quantity `epsilon_cap` is an upper bound of epsilon. A `point` of a list is a power, with a `type_two_error` and
-    a `log_slope`.
+    The quantity `epsilon_cap` is an upper bound of epsilon. `power` is the power at a single rate. `point` is the power
+    at a rate of a list, where `type_two_error` and `log_slope` are known, too.
     """
 
     reflected: bool

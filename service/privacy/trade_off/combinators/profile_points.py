@@ -50,7 +50,7 @@ GOOD: Final = 1e-9
 def proved_power(
     alpha: float, c: FloatArray, log_low: FloatArray, log_high: FloatArray
 ) -> tuple[float, float, float, float]:
-    """Return bounds of the power at a rate, and of the best threshold, from bounds of the privacy profile.
+    """Return bounds of power(alpha) = min over c of delta(c) + e^c alpha, from bounds of the privacy profile delta.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ def proved_power(
     Returns
     -------
     (float, float, float, float)
-        Lower and upper bound of the power, then of the c that attains the minimum.
+        Lower and upper bound of the power, then of the c that attains the minimum; infinite where nothing is proved.
     """
     k = np.exp(c)
     rounding = 4 * FUNCTION_ERROR
@@ -78,12 +78,14 @@ def proved_power(
 def proved_error(
     power: float, c: FloatArray, log_low: FloatArray, log_high: FloatArray
 ) -> tuple[float, float, float, float]:
-    """Return bounds of a type II error from the profile of the swapped hypotheses, and of the best threshold.
+    """Return bounds of the type II error at a rate alpha, from the profile delta of the swapped hypotheses.
+
+    The type II error is the largest (1 - alpha - delta(c)) e^-c over thresholds c.
 
     Parameters
     ----------
     power : float
-        1 - alpha, the number that is reached with swapped hypotheses.
+        1 - alpha, which is the power of the swapped test.
     c : array, shape (n,)
         Rising thresholds in nats.
     log_low, log_high : array, shape (n,)
@@ -92,7 +94,7 @@ def proved_error(
     Returns
     -------
     (float, float, float, float)
-        Lower and upper bound of the largest (power - delta(c)) e^-c, then of the c that attains it.
+        Lower and upper bound of the type II error, then of the c that attains it; infinite where nothing is proved.
 
     Notes
     -----
@@ -120,7 +122,7 @@ def proved_points(
     c : array, shape (n,)
         Rising thresholds in nats, n >= 3, with -c[::-1] = c.
     own, swapped : (array, array)
-        Bounds of ln delta(c), and of ln delta'(c) for swapped hypotheses; shape (n,).
+        Lower and upper bounds of ln delta(c), and of ln delta'(c) for swapped hypotheses, at the same c; shape (n,).
 
     Returns
     -------
@@ -173,10 +175,11 @@ def proved_points(
 
 
 def _is_elsewhere(low: FloatArray, high: FloatArray, first: IndexArray, last: int) -> BoolArray:
-    """Return whether a minimum may lie beyond the thresholds that prove it, which are not the ends of the list.
+    """Return whether the minimum of each of m convex functions may lie outside its n evaluated thresholds, shape (m,).
 
-    `low` and `high` bound a function at successive thresholds, shape (m, n), from the one with the index `first` on.
-    `last` is the largest possible index, and shape (m,) that of the result.
+    `low` and `high`, shape (m, n), bound the functions at n successive thresholds of a longer list. `first`, shape
+    (m,), is the index of the first of them, and `last` the largest value of `first`. Beyond an end of the list there
+    is no minimum.
     """
     left, right = low[:, 0] >= high[:, 1], low[:, -1] >= high[:, -2]
     return ~(left | (first == 0)) | ~(right | (first == last))
@@ -184,10 +187,11 @@ def _is_elsewhere(low: FloatArray, high: FloatArray, first: IndexArray, last: in
 
 @np.errstate(all="ignore")
 def _best_thresholds(alpha: FloatArray, k: FloatArray, own: FloatArray, swapped: FloatArray) -> IndexArray:
-    """Return about the index of the best threshold e^c of `k` for each rate in `alpha`; steers only.
+    """Return the approximate index of the e^c in `k` that minimises delta(c) + e^c alpha, for each rate in `alpha`.
 
-    `own` and `swapped` have about delta(c) and delta'(c) at the thresholds. For c >= 0 the rate is minus the slope of
-    delta. For c < 0 its complement is the value at 0 of the tangent of delta' at -c.
+    `k` has e^c at rising thresholds c, with -c[::-1] = c. `own` and `swapped` have about delta(c) and delta'(c) at the
+    same c, the profiles for both orders of the hypotheses. No bound depends on the result. For c >= 0 the rate is minus
+    the slope of delta in e^c. For c < 0, 1 - alpha is the value at 0 of the tangent of delta' at e^-c.
     """
     middle = len(k) // 2
     right = (own[middle:-1] - own[middle + 1 :]) / np.diff(k[middle:])

@@ -11,7 +11,9 @@ from service.privacy.limit import WidthLimit
 @final
 @dataclass(slots=True, eq=False)
 class SecondEngine:
-    """Counter of the uses of a second engine, for both directions of a pair of curves.
+    """Counter of the uses of a second, more expensive engine where the first gives wide enclosures.
+
+    One counter serves both directions of a pair of curves.
 
     Attributes
     ----------

@@ -157,7 +157,7 @@ class Guarantees:
 def _sum(parts: Sequence[Alternatives], delta: float) -> float:
     """Return the sum of epsilon (nats) over all parts, each at an equal share of `delta`.
 
-    Of the alternative descriptions of a part, the one with the smallest epsilon counts.
+    The smallest epsilon of the alternative descriptions of a part counts.
     """
     share = delta / max(len(parts), 1) / OUTWARD
     if share < SMALLEST_SHARE:
@@ -240,8 +240,9 @@ class SumOfGuarantees(DelegatingCurve):
 def _met(
     bounds: EnclosureArray, where: BoolArray, lower: FloatArray | None = None, upper: FloatArray | None = None
 ) -> EnclosureArray:
-    """Return `bounds`, narrowed where `where` is true by further bounds `lower` and `upper` of the logarithms.
+    """Return `bounds`, narrowed at the k entries where `where` is true by further bounds of the same numbers.
 
+    `lower` and `upper` bound ln of these numbers, shape (k,). None stands for no further bound on that side.
     Raises NumericalFailure where the bounds do not meet.
     """
     least, most = (end.copy() for end in log_ends(bounds))

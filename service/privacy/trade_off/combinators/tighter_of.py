@@ -9,9 +9,9 @@ from service.privacy.trade_off.combinators.extreme_of import ExtremeOf
 
 @final
 class TighterOf(ExtremeOf):
-    """Smallest number of several curves, each of which is at least as easy to attack as a worst case.
+    """Curve with the smallest power, profile and epsilon of several curves that all dominate one worst case.
 
-    The `curves` dominate one worst case. The upper bounds of their powers, deltas and epsilons hold for it.
+    Upper bounds of these numbers hold for the worst case, because each of the `curves` is at least as easy to attack.
     """
 
     is_strongest = False

@@ -41,7 +41,7 @@ class SingularMass:
     ----------
     mass, rest : Enclosure
         Delta and 1 - Delta, each within a few units in the last place, however small.
-    exponent : float
+    exponent : Enclosure
         -ln(1 - Delta), nats.
     """
 
@@ -54,8 +54,8 @@ class SingularMass:
         """Return the probability Delta that at least one step reveals everything, from (delta, count) pairs.
 
         A step reveals everything with probability delta. -ln(1 - Delta) = sum count -log1p(-delta) has positive terms,
-        so that its relative error is at most 8 u plus a few u (u = 2^-53). Every delta is in [0, 1]. A single step
-        keeps its delta exactly.
+        so that its relative error is a few u (u = 2^-53). Every delta is in [0, 1]. A single step keeps its delta
+        exactly.
         """
         given = [(delta, count) for delta, count in deltas if delta > 0 and count > 0]
         if any(delta == 1 for delta, _ in given):
@@ -141,7 +141,7 @@ class WithSingularMass(AbstractTradeOff):
     def global_gdp_mu(self) -> Enclosure | None:
         """Smallest mu for mu-GDP: infinite if a step may reveal everything.
 
-        In this case the power at the false positive rate 0 is positive.
+        In this case the power at the false positive rate 0 is positive. None if that of the inner curve is unknown.
         """
         return Enclosure.point(math.inf) if self._has_mass else self.curve.global_gdp_mu
 

@@ -29,6 +29,9 @@ SLACK: Final = 2 * FUNCTION_ERROR
 EXPLAINED: Final = 1e-12
 """Largest relative gap between two certain bounds of one number that rounding explains."""
 
+CLOSE: Final = 1e-9
+"""Relative change of a bound below which the power does not narrow the type II error, nor conversely."""
+
 
 def log_power_cap(alpha: FloatArray, smallest: float, largest: float) -> FloatArray:
     """Return an upper bound of ln power(alpha).
@@ -251,10 +254,46 @@ def number_of_guess(power: Enclosure, rate: float) -> Enclosure:
     return _as_number(bounds.clip(0.0, 1.0), power)
 
 
+def exchanged(error: EnclosureArray, power: EnclosureArray) -> tuple[EnclosureArray, EnclosureArray]:
+    """Return type II errors and powers of the same points, each limited by 1 minus the other where that is narrower.
+
+    Parameters
+    ----------
+    error, power : EnclosureArray
+        Proved enclosures of type II errors and of powers, shape (n,).
+
+    Returns
+    -------
+    (EnclosureArray, EnclosureArray)
+        Errors and powers. A bound changes only if it moves by more than the share `CLOSE` of itself, because the
+        difference from 1 loses the digits of small numbers.
+
+    Raises
+    ------
+    NumericalFailure
+        If the enclosures of a power and of its type II error contradict each other by more than rounding.
+    """
+    return _limited(error, power), _limited(power, error)
+
+
+def _limited(bounds: EnclosureArray, others: EnclosureArray) -> EnclosureArray:
+    least, most = 1 - others.upper - 2 * UNIT_ROUNDOFF, 1 - others.lower + 2 * UNIT_ROUNDOFF
+    low, high = least > bounds.lower + CLOSE * np.abs(least), most < bounds.upper * (1 - CLOSE)
+    with np.errstate(all="ignore"):
+        if high.any():
+            log_most = np.where(high, np.log(most) + SLACK * (1 + np.abs(np.log(most))), 0.0)
+            bounds = _lowered(bounds, np.where(high, most, np.inf), log_most, certain=True)
+        if low.any():
+            log_least = np.where(low, np.log(least) - SLACK * (1 + np.abs(np.log(least))), -np.inf)
+            bounds = _raised(bounds, np.where(low, least, 0.0), log_least, certain=True)
+    return bounds
+
+
 def _lowered(bounds: EnclosureArray, most: FloatArray, log_most: FloatArray | None, certain: bool) -> EnclosureArray:
     """Return `bounds` with upper bounds reduced to `most`, and lower bounds that do not exceed them.
 
-    `log_most` is the logarithm of `most`. With `certain`, a lower bound above its upper bound is an error.
+    `log_most` is the logarithm of `most`; with None, logarithms stay as they are. Raises NumericalFailure for a lower
+    bound above its upper bound by more than rounding, if the bounds are `certain` (proved).
     """
     upper, log_upper = np.minimum(bounds.upper, most), _picked(np.minimum, bounds.log_upper, log_most)
     if not _crossed(bounds.lower, upper, bounds.log_lower, log_upper, certain):
@@ -266,7 +305,8 @@ def _lowered(bounds: EnclosureArray, most: FloatArray, log_most: FloatArray | No
 def _raised(bounds: EnclosureArray, least: FloatArray, log_least: FloatArray | None, certain: bool) -> EnclosureArray:
     """Return `bounds` with lower bounds raised to `least`, and upper bounds that are not below them.
 
-    `log_least` is the logarithm of `least`. With `certain`, a lower bound above its upper bound is an error.
+    `log_least` is the logarithm of `least`; with None, logarithms stay as they are. Raises NumericalFailure for a lower
+    bound above its upper bound by more than rounding, if the bounds are `certain` (proved).
     """
     lower, log_lower = np.maximum(bounds.lower, least), _picked(np.maximum, bounds.log_lower, log_least)
     if not _crossed(lower, bounds.upper, log_lower, bounds.log_upper, certain):

@@ -49,8 +49,7 @@ def decreasing_root(
     Returns
     -------
     Enclosure
-        A bound moves only to a point whose enclosure proves on which side of the root it is. Inverse interpolation
-        chooses the points, in rounds of many points.
+        The root. Each bound is `low`, `high` or a point whose enclosure proves on which side of the root it lies.
     """
     target = math.log(level)
     slack = 4 * UNIT_ROUNDOFF * (1 - target)
@@ -93,7 +92,7 @@ def decreasing_root_near(
     Parameters
     ----------
     log_end : callable
-        Returns the lower (-1) or upper (1) bound of the logarithm of the function at a point.
+        Given (point, side), returns the lower (side -1) or upper (1) bound of the logarithm of the function there.
     level : float
         In (0, 1).
     guess : float
@@ -184,7 +183,7 @@ def _interpolated(grid: list[float], readings: list[float], index: int, low: flo
 def _spread_out(grid: list[float], index: int) -> list[int]:
     """Return indices of up to three points of `grid` on either side of the gap before `index`.
 
-    The distances of the points exceed the noise of the values.
+    Successive points on one side are at least half of the gap apart, so that errors of their values matter less.
     """
     apart = 0.5 * (grid[index] - grid[index - 1])
     before, after = [index - 1], [index]

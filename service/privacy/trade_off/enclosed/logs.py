@@ -216,7 +216,7 @@ def scaled(
     log_factor : array or float
         Logarithm of the factor.
     error : array or float
-        Bound of the error of `log_factor`.
+        Bound of the absolute error of `log_factor`, >= 0.
 
     Returns
     -------
@@ -238,7 +238,7 @@ def moved(log_end: FloatArray, log_factor: FloatArray | float, error: FloatArray
     log_factor : array or float
         Logarithm of the factor.
     error : array or float
-        Error of `log_factor`, negative for lower bounds and positive for upper bounds.
+        Bound of the absolute error of `log_factor`, with a negative sign for lower and a positive for upper bounds.
 
     Returns
     -------

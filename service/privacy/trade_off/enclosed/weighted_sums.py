@@ -32,7 +32,7 @@ class WeightedSums:
         self._error = (len(weights) + 4) * UNIT_ROUNDOFF
 
     def linear(self, values: FloatArray, side: int) -> FloatArray:
-        """Return the weighted sum of numbers, rounded outwards.
+        """Return a lower or upper bound of the weighted sum of numbers.
 
         Parameters
         ----------
@@ -126,7 +126,8 @@ def log_moved(log_value: FloatArray, c: FloatArray, shift: FloatArray, side: int
     Returns
     -------
     array
-        The logarithm; minus infinity where the argument is negative. An infinite c gives no bound.
+        The logarithm; minus infinity where the argument is negative. For an infinite c it is the trivial bound, minus
+        or plus infinity as `side`.
     """
     log_shift = c + log(np.abs(shift))
     error = SLACK * (4 + np.abs(c) + np.abs(log_shift))

@@ -53,10 +53,10 @@ class BracketedMixture(AbstractTradeOff):
     Notes
     -----
     Profiles mix linearly, so that delta lies between sum below_i delta_i and sum above_i delta_i. power(alpha) = min
-    over c of delta(c) + e^c alpha, and every c gives an upper bound. On an interval (cell) [c, c'] of levels the power
-    is at least delta(c') + e^c alpha, because profiles fall. Type II errors are 1 - power with the absolute accuracy of
-    the power; the inverse curve has relative accuracy for small type II errors. Chords between enclosures bound the
-    slopes.
+    over c of delta(c) + e^c alpha, and every c gives an upper bound. On an interval (cell) [c, c'] of log slopes
+    (levels) the power is at least delta(c') + e^c alpha, because profiles fall. Type II errors are 1 - power with the
+    absolute accuracy of the power; the inverse curve has relative accuracy for small type II errors. Chords between
+    enclosures bound the slopes.
     """
 
     def __init__(self, parts: Sequence[Part], close: float, most_levels: int) -> None:

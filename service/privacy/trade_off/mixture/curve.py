@@ -19,6 +19,7 @@ from service.privacy.numerics.work import is_spent
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 from service.privacy.trade_off.combinators.bracketed import map_bracket
 from service.privacy.trade_off.combinators.data_processing_bound import DataProcessingBound
+from service.privacy.trade_off.combinators.extreme_of import map_extremes
 from service.privacy.trade_off.combinators.extremes import largest
 from service.privacy.trade_off.combinators.intersected import MOST_PLACES, Intersected
 from service.privacy.trade_off.combinators.sum_of_guarantees import SumOfGuarantees
@@ -36,6 +37,10 @@ LOOSE: Final = 1e-10
 """Width of logarithms above which the profile is evaluated too."""
 WIDE: Final = 1e-6
 """Width of logarithms above which the profile is evaluated too, for parts of other engines than closed forms."""
+CLOSE: Final = 1e-7
+"""Relative width of the bounds of an epsilon from which no root is searched for."""
+FAINT: Final = 1e-12
+"""Share of delta below which the upper bound of a profile needs no better value."""
 LARGEST_EPSILON: Final = 1e300
 CHEAP: Final = "closed_form"
 BOUNDING: Final = (Evidence.EXACT, Evidence.PROVED, Evidence.CERTIFIED)
@@ -62,9 +67,12 @@ def mixed(weights: Sequence[Fraction], pairs: Sequence[TradeOffPair], source: st
     def mix(*curves: AbstractTradeOff) -> AbstractTradeOff:
         return MixtureTradeOff(list(zip(weights, curves, strict=True)))
 
-    add = map_bracket(mix, *(part.add for part in pairs))
+    def mix_extremes(*curves: AbstractTradeOff) -> AbstractTradeOff:
+        return map_extremes(mix, *curves)
+
+    add = map_bracket(mix_extremes, *(part.add for part in pairs))
     symmetric = all(part.add is part.remove for part in pairs)
-    remove = add if symmetric else map_bracket(mix, *(part.remove for part in pairs))
+    remove = add if symmetric else map_bracket(mix_extremes, *(part.remove for part in pairs))
     notes = dict.fromkeys(note for part in pairs for note in part.notes)
     sources = dict.fromkeys((source, *(part.source for part in pairs)))
     return TradeOffPair(add, remove, "; ".join(sources), (*notes, reason), bracket=brackets_of(pairs))
@@ -173,6 +181,12 @@ class MixtureTradeOff(AbstractTradeOff):
 
     @override
     def _epsilon_formula(self, delta: float) -> Enclosure:
+        if self.evidence.is_certain and any(curve.method != CHEAP for _, curve in self.parts):
+            low, high = self._epsilon_bounds(delta)
+            if high < math.inf:
+                if high - low <= CLOSE * high:
+                    return Enclosure(low, high, self.evidence)
+                return decreasing_root(self._profile_formula, delta, low, high, self.evidence)
         alone = [curve.epsilon(delta) for _, curve in self.parts]
         least, most = min(each.lower for each in alone), max(each.upper for each in alone)
         if math.isinf(most):
@@ -184,6 +198,39 @@ class MixtureTradeOff(AbstractTradeOff):
                 if not most < LARGEST_EPSILON or is_spent():
                     return Enclosure(least, math.inf, self.evidence)
         return decreasing_root(self._profile_formula, delta, least, most, self.evidence)
+
+    def _epsilon_bounds(self, delta: float) -> tuple[float, float]:
+        """Return a lower and an upper bound of epsilon(delta) in nats, from epsilons of single parts.
+
+        The upper bound is infinite if the profiles of the other parts are too large. Parts whose epsilon has an upper
+        bound below the other epsilons are not evaluated, because they may be expensive.
+
+        Notes
+        -----
+        w_i delta_i <= delta, so every eps_i(delta/w_i) is a lower bound. Let e be the largest of them, of part i, and r
+        the sum of w_j delta_j(e) over the other parts. Profiles fall, so the larger of e and eps_i((delta - r)/w_i) is
+        an upper bound. Both bounds are close if one part determines the tail of the mixture.
+        """
+        shares = [min(rounded(Fraction(delta) / weight, 1), 1.0) for weight, _ in self.parts]
+        caps = [
+            min(curve.largest_log_ratio.upper, curve.epsilon_cap(share) if 0 < share < 1 else math.inf)
+            for share, (_, curve) in zip(shares, self.parts, strict=True)
+        ]
+        low, chosen = 0.0, int(np.argmax(caps))
+        for at in sorted(range(len(caps)), key=lambda at: -caps[at]):
+            if shares[at] < 1 and caps[at] > low:
+                least = self.parts[at][1].epsilon(shares[at]).lower
+                low, chosen = (least, at) if least > low else (low, chosen)
+        if math.isinf(low):
+            return low, low
+        left = Fraction(delta)
+        for at, (weight, curve) in enumerate(self.parts):
+            if at != chosen:
+                cap = curve.profile_cap(low)
+                left -= weight * Fraction(cap if cap <= FAINT * delta else min(curve.profile_at(low).upper, cap))
+        weight, curve = self.parts[chosen]
+        share = rounded(left / weight, -1) if left > 0 else 0.0
+        return low, max(low, curve.epsilon(min(share, 1.0)).upper) if share > 0 else math.inf
 
     @override
     def _points_formula(self, alpha: FloatArray) -> CurvePoints:
@@ -222,8 +269,8 @@ class MixtureTradeOff(AbstractTradeOff):
     ) -> None:
         """Narrow the bounds `error` of ln f and `power` of ln power at the rates `alpha`, where `loose` is true.
 
-        f is the type II error. The bounds follow from profiles at the log slopes `read`, and from points of all parts
-        at equal rates.
+        f is the type II error. `error` and `power`, shape (2, n), are changed in place. The bounds follow from profiles
+        at the log slopes `read`, and from points of all parts at equal rates.
         """
         for levels in read.levels:
             at = np.flatnonzero(loose & np.isfinite(levels))

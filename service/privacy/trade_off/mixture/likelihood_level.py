@@ -40,10 +40,11 @@ class Level:
     Attributes
     ----------
     rows : array
-        Point of the curve with about this slope; one column for each level, one row for each number (rate, power,
-        complements, log slope).
+        Point of the curve with about this slope, shape (10, n); one column for each level. Rows are (lower, upper)
+        bounds of the rate alpha, of 1 - alpha, of ln f(alpha), of ln power and of the log slope, in this order.
     least, most : array
-        Points at rates where the curve is proved to be steeper, and proved not to be steeper.
+        Points at smaller rates, where the curve is proved to be steeper than -e^c, and at larger rates, where it is
+        proved not to be; shape and rows as in `rows`.
     """
 
     rows: FloatArray
@@ -72,8 +73,8 @@ class Level:
 class SearchStarts:
     """Points of a curve (`forward`) and of its inverse (`backward`) at which searches start.
 
-    Each is a pair: normal scores Phi^-1(rate), and the points there with one row for each number. `backward` is None if
-    the type II errors of the curve are too small for a search.
+    Each is a pair: normal scores Phi^-1(rate) of shape (m,), and the points there, shape (10, m), with the rows of
+    `Level`. `backward` is None if the type II errors of the curve are too small for a search.
     """
 
     forward: tuple[FloatArray, FloatArray]
@@ -128,11 +129,10 @@ class LevelledCurve:
         return (float(slopes.min()), float(slopes.max())) if slopes.size else (0.0, 0.0)
 
     def _search(self, c: FloatArray, forward: bool, nodes: SearchStarts) -> FloatArray:
-        """Return points of the curve, or with `forward` false of its inverse, whose slopes are about -e^c.
+        """Return points of the curve whose slopes are about -e^c, found on the curve itself or on its inverse.
 
-        The result has the shape (3, ROWS, n). The first axis holds the point, a point that is proved to be steeper, and
-        one that is proved not to be steeper. The rows of a point are its rates and powers with complements and the log
-        slope. The search starts at `nodes`.
+        The result has the shape (3, 10, n): the fields `rows`, `least` and `most` of `Level` for n levels c. `forward`
+        selects the curve. A search on the inverse returns points of the curve, too. It starts at `nodes`.
         """
         scores, known = nodes.forward if forward or nodes.backward is None else nodes.backward
         count = len(c)
@@ -173,9 +173,10 @@ class LevelledCurve:
         return scores, self._rows(scores, forward)
 
     def _rows(self, scores: FloatArray, forward: bool) -> FloatArray:
-        """Return the points at the rates Phi(score) for `scores` of shape (n,), one row for each number of a point.
+        """Return points of the curve for normal `scores` of shape (n,).
 
-        `forward` selects the curve itself, otherwise its inverse.
+        The result has the shape (10, n), with the rows of `Level`. Phi(score) is the false positive rate with
+        `forward`, otherwise the type II error.
         """
         rate = special.ndtr(scores)
         points = (self._curve if forward else self._inverse).points(rate)
@@ -192,13 +193,13 @@ class LevelledCurve:
 
     @cached_property
     def _first(self) -> FloatArray:
-        """Point of the curve at the false positive rate 0, one row for each number; its slope is taken as infinite."""
+        """Point of the curve at the false positive rate 0, with the rows of `Level`; its slope is taken as infinite."""
         singular = self._curve.singular_power
         return _edge(0.0, 0.0, 1.0, 1.0, _rest(singular), singular, np.inf)
 
     @cached_property
     def _last(self) -> FloatArray:
-        """Point at the first rate with type II error 0, one row for each number; its slope is flatter than any."""
+        """Point at the smallest rate with type II error 0, with the rows of `Level`. Its log slope is -infinity."""
         flat = self._inverse.singular_power
         rest = _rest(flat)
         return _edge(

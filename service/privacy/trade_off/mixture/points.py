@@ -109,7 +109,9 @@ class MixturePoints:
     def _at(self, c: FloatArray, nodes: Sequence[SearchStarts]) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return points of the mixture at which its slope is -e^c, and rates proved to be below and above these points.
 
-        The searches on the parts start at `nodes`. Each rate is given together with its complement.
+        The points have shape (10, n): bounds of the rate alpha, 1 - alpha, ln f(alpha) and ln power as in `Level`, then
+        the loss of the point and c. Both arrays of rates have shape (2, n): alpha, then 1 - alpha. The searches on the
+        parts start at `nodes`.
         """
         levels = [curve.at(c, near) for curve, near in zip(self._levelled, nodes, strict=True)]
         rows = np.stack([level.rows for level in levels])
@@ -182,8 +184,8 @@ def _line(rows: FloatArray, alpha: FloatArray, rest: FloatArray, side: int) -> F
     """Return the value at `alpha` of the supporting line of a point: below f (`side` -1) or above the power (1).
 
     `rows` describes a point with the log slope c, and `rest` is 1 - alpha. The line has the slope -e^c below the type
-    II error f, and e^c above the power. It is moved outwards by the loss of the point, its distance from the exact
-    tangent point. The shape is that of `alpha`.
+    II error f, and e^c above the power. The loss of the point (`Level.loss`) moves the line outwards, because the point
+    is not exactly the tangent point. The result has the shape of `alpha`.
     """
     shift = _chosen(alpha <= 0.5, alpha - rows[ALPHA_LOW], rows[REST_HIGH] - rest) + rows[LOSS]
     shift = shift + 4 * UNIT_ROUNDOFF * np.abs(shift)

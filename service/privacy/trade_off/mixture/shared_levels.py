@@ -189,7 +189,7 @@ class SharedLevels:
         """Return approximate intervals of the best level (log-likelihood ratio) at the rates `alpha`.
 
         `low` and `high` are the known bounds of the level, and `found` those of the points. A wide interval around 0 is
-        reduced to one side.
+        reduced to one side. `low`, `high` and `found` are changed in place.
         """
         at = np.flatnonzero((low < -FAR_APART) & (high > FAR_APART))
         if at.size:
@@ -202,10 +202,11 @@ class SharedLevels:
         return low, high
 
     def _falls_above(self, alpha: FloatArray, high: FloatArray, found: _Found, at: IndexArray) -> BoolArray:
-        """Return whether the best level is above 0, for tiny rates alpha[at] at which g + k alpha is nearly 1 near 0.
+        """Return whether the best level c is above 0 for each of the tiny rates alpha[at], a mask.
 
-        Levels up to `high` show whether this sum falls farther on. One level has k alpha about as large as the rounding
-        of g. It narrows the bounds in `found` if the power at alpha is 1 within rounding.
+        The power is the minimum over c of g + k alpha, with the profile g at c and k = e^c. At these rates the sum is
+        nearly 1 for c near 0, and levels up to `high` show whether it falls farther on. The enclosures narrow the
+        bounds in `found` in place.
         """
         levels = np.concatenate([high[at, None] * FARTHER_ON, -np.log(alpha[at, None]) - FROM_CERTAIN], axis=1)
         seen, _ = self._about_power(alpha, found, at, np.arange(at.size), np.sort(levels, axis=1))
@@ -214,10 +215,10 @@ class SharedLevels:
     def _about_power(
         self, alpha: FloatArray, found: _Found, at: IndexArray, some: IndexArray, levels: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
-        """Return approximate ln(g + k alpha) at the levels c of shape (n, K), and the widths of enclosures.
+        """Return approximate ln(g + k alpha) at the levels c of shape (n, K), and the widths of enclosures of this ln.
 
         g is the profile at c, and k = e^c. The minimum over c is the power at the false positive rates alpha[at[some]].
-        The enclosures narrow the bounds in `found`. K is the number of levels of each rate.
+        The enclosures narrow the bounds in `found` in place. K is the number of levels of each rate.
         """
         ends = tuple(end.reshape(levels.shape) for end in self._profile(levels.ravel()))
         self._tighten_power(alpha[at[some]], levels, ends, found, at[some])
@@ -231,11 +232,13 @@ class SharedLevels:
     def _about_error(
         self, alpha: FloatArray, found: _Found, at: IndexArray, some: IndexArray, levels: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
-        """Return approximate -ln(k (1 - alpha - g')) at the levels c of shape (n, K), and the widths of enclosures.
+        """Return approximate -ln(k (1 - alpha - g')) at the levels c of shape (n, K), and its approximate uncertainty.
 
         g' is the profile of the swapped hypotheses, and k = e^c. The best level for the false positive rates
         alpha[at[some]] minimises the returned value. Where g' exceeds 1 - alpha, the returned value rises with the
-        level. The enclosures narrow the bounds in `found`. K is the number of levels of each rate.
+        level, and its uncertainty is 0. Elsewhere the uncertainty is the width of the enclosure of g' relative to 1 -
+        alpha - g', at most 1. The enclosures narrow the bounds in `found` in place. K is the number of levels of each
+        rate.
         """
         ends = tuple(end.reshape(levels.shape)[:, ::-1] for end in self._mirrored(-levels[:, ::-1].ravel()))
         _tighten_error(alpha[at[some]], levels, ends, found, at[some])
@@ -249,7 +252,7 @@ class SharedLevels:
         return seen, np.where(known, np.minimum(width / np.where(known, gap, 1.0), 1.0), 0.0)
 
     def _prove(self, alpha: FloatArray, level: FloatArray, spacing: FloatArray, found: _Found) -> None:
-        """Narrow the bounds `found` of points at the rates `alpha`, by the profile at log slopes around the best ones.
+        """Narrow the bounds `found` of points at the rates `alpha` in place, by the profile around the best log slopes.
 
         `level` is the approximate best log slope of each rate, and `spacing` the distance of the slopes around it.
         """
@@ -286,7 +289,7 @@ class SharedLevels:
         found: _Found,
         at: IndexArray,
     ) -> tuple[FloatArray, FloatArray]:
-        """Narrow bounds of the power by profiles at log-likelihood ratios (levels) c, shape (n, S).
+        """Narrow bounds of the power in place, by profiles at log-likelihood ratios (levels) c, shape (n, S).
 
         Return two arrays of shape (n,): the last level proved to be below the best level, and the first level proved to
         be above it. `found` has the bounds at the rates `alpha` with the indices `at`, and `ends` the bounds of ln of
@@ -355,8 +358,9 @@ def _tighten_error(
 ) -> None:
     """Narrow bounds of the type II error f(alpha) = max_k k (1 - alpha - g'(1/k)) by levels c, with k = e^c.
 
-    `ends` has bounds of the profile g' of the swapped hypotheses at -c, in the order of the levels c. `at` are the
-    indices in `found` of the rates.
+    The levels have the shape (n, K), with K levels for each of the n rates `alpha`. `ends` has bounds of ln of the
+    profile g' of the swapped hypotheses at -c, in the order of the levels c. The bounds in `found`, at the indices
+    `at`, are changed in place.
     """
     rest = (1 - alpha)[:, None]
     rounding = SLACK + UNIT_ROUNDOFF
@@ -385,7 +389,7 @@ def _log_missed(log_delta: FloatArray) -> FloatArray:
 
 
 def _add_upper(found: _Found, at: IndexArray, bounds: FloatArray) -> None:
-    """Narrow upper bounds of ln of the type II error in `found`, at the rates with the indices `at`, by all `bounds`.
+    """Narrow upper bounds of ln of the type II error in `found`, in place, at the indices `at`, by all `bounds`.
 
     `bounds` has shape (n, K), with K bounds for each rate.
     """
@@ -394,7 +398,10 @@ def _add_upper(found: _Found, at: IndexArray, bounds: FloatArray) -> None:
 
 @np.errstate(all="ignore")
 def _exchange(found: _Found, at: IndexArray) -> None:
-    """Narrow the bounds in `found` of power and of type II error by those that each implies for the other."""
+    """Narrow the bounds in `found` of power and of type II error, in place, by those that each implies for the other.
+
+    `at` are the indices of the rates.
+    """
     power, error = found.power[:, at], found.error[:, at]
     for ends, others in ((power, error), (error, power)):
         rest = -np.expm1(others[::-1])

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import final
+from typing import Final, final
 
 import numpy as np
 from typing_extensions import override
@@ -23,8 +23,13 @@ from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 from service.privacy.trade_off.atomic_law import AtomicLaw
+from service.privacy.trade_off.enclosed.decreasing_root import decreasing_root
 from service.privacy.trade_off.enclosed.logs import log_ends
 from service.privacy.trade_off.mixture.shared_levels import SharedLevels
+
+CHEAP: Final = "closed_form"
+CLOSE: Final = 1e-7
+"""Relative width of the bounds of an epsilon from which no root is searched for."""
 
 
 @final
@@ -141,7 +146,7 @@ class ShiftedMixture(AbstractTradeOff):
         Returns
         -------
         (array, array)
-            Lower and upper bounds of ln delta(eps), shape (n,), from the curve without the independent loss.
+            Lower and upper bounds of ln delta(eps), shape (n,).
         """
         shifts = self.shifts
         thresholds = epsilon[:, None] - shifts.loss
@@ -160,6 +165,44 @@ class ShiftedMixture(AbstractTradeOff):
             whole: FloatArray = np.logaddexp(sums[1], math.log(shifts.lost))
             sums[1] = whole + 2 * FUNCTION_ERROR * (1 + np.abs(whole))
         return sums[0], sums[1]
+
+    @override
+    def _epsilon_formula(self, delta: float) -> Enclosure:
+        if self.rest.method == CHEAP or not self.evidence.is_certain:
+            return super()._epsilon_formula(delta)
+        low, high = self._epsilon_bounds(delta)
+        if high - low <= CLOSE * high:
+            return Enclosure(low, high, self.evidence)
+        return decreasing_root(self._profile_formula, delta, low, high, self.evidence)
+
+    def _epsilon_bounds(self, delta: float) -> tuple[float, float]:
+        """Return a lower and an upper bound of epsilon(delta) in nats, from two epsilons of the curve `rest`.
+
+        Notes
+        -----
+        Let A be the mass of all values above some value a, B the mass of all values up to a, and C the mass of all
+        values from a on. Profiles fall, so C delta_R(eps - a) <= delta(eps) <= A + B delta_R(eps - a). So
+        a + eps_R(delta/C) <= eps(delta), if that epsilon of `rest` is positive, and
+        eps(delta) <= a + eps_R((delta - A)/B) for A < delta. Both bounds are close if the gaps between the values
+        exceed the losses of `rest`, at the largest a with C > delta.
+        """
+        shifts = self.shifts
+        order = np.argsort(-shifts.loss)
+        masses = np.exp(shifts.log_mass[order])
+        error = shifts.mass_error + (len(order) + 8) * UNIT_ROUNDOFF + 2 * FUNCTION_ERROR
+        sums = np.cumsum(masses)
+        at = min(int(np.argmax(sums * (1 - error) > delta)), len(order) - 1)
+        above = (float(sums[at - 1]) if at else 0.0) * (1 + error) + shifts.lost
+        beyond, upto = float(sums[at]) * (1 - error), min(math.fsum(masses[at:].tolist()) * (1 + error), 1.0)
+        loss = float(shifts.loss[order[at]])
+        low, high = 0.0, max(self.largest_log_ratio.upper, 0.0)
+        if beyond > delta:
+            least = self.rest.epsilon(min(delta / beyond * (1 + 2 * UNIT_ROUNDOFF), 1.0))
+            low = max(self._moved(least, loss).lower, 0.0) if least.lower > 0 else 0.0
+        share = (delta - above) / upto * (1 - 8 * UNIT_ROUNDOFF)
+        if share > 0:
+            high = min(high, max(self._moved(self.rest.epsilon(min(share, 1.0)), loss).upper, 0.0))
+        return low, max(high, low)
 
     @override
     def _points_formula(self, alpha: FloatArray) -> CurvePoints:

@@ -136,7 +136,8 @@ def mixed_bounds(exact: FloatArray, rest: float, bounds: EnclosureArray, rate: f
 def low_profile(bounds: EnclosureArray, below: BoolArray, epsilon: FloatArray) -> EnclosureArray:
     """Return enclosures of the profile with 1 - e^eps in place of entries with eps <= ln(1 - p) (`below`).
 
-    p is the sampling rate. No likelihood ratio of a sampled step is smaller than 1 - p.
+    `bounds` are the enclosures at `epsilon` (nats), of which entries outside the mask `below` are kept. p is the
+    sampling rate. No likelihood ratio of a sampled step is smaller than 1 - p.
     """
     value = -np.expm1(np.minimum(epsilon, 0.0))
     # `below` is decided in doubles. Next to the limit the truth is larger by less than this slack.

@@ -175,8 +175,8 @@ def divided(borders: FloatArray, parts: FloatArray) -> FloatArray:
 def _base_ratios(step: SampledShift, points: FloatArray) -> FloatArray:
     """Return bounds of the log ratio of the densities of two shifted noise laws at `points`, shape (2, n).
 
-    The densities are those of F(. - mu) and F, where F is the noise law of `step` and mu its shift. Points may be
-    infinite.
+    The rows are lower and upper bounds. The densities are those of F(. - mu) and F, where F is the noise law of `step`
+    and mu its shift. Points may be infinite.
     """
     with np.errstate(invalid="ignore"):
         value, error = step.law.log_ratio(points, step.shift)
@@ -193,8 +193,8 @@ def _sampled(base: FloatArray, rate: float) -> FloatArray:
 def log_masses(law: LocationLaw, borders: FloatArray, shift: float) -> FloatArray:
     """Return bounds of ln of the masses F(b - mu) - F(a - mu) of K cells [a, b] between `borders`, shape (2, K).
 
-    F is the distribution function of the noise. The result is ln F(b) + ln(1 - F(a)/F(b)), computed on the side where F
-    is small. `shift` is mu of either sign, within two roundings.
+    The rows are lower and upper bounds. F is the distribution function of the noise. On the side where F is small, the
+    result is computed as ln F(b) + ln(1 - F(a)/F(b)). `shift` is mu of either sign, within two roundings.
     """
     left, right = borders[:-1] - shift, borders[1:] - shift
     mirrored = left + right > 0
@@ -211,7 +211,7 @@ def log_masses(law: LocationLaw, borders: FloatArray, shift: float) -> FloatArra
 
 
 def _log_cdf(law: LocationLaw, points: FloatArray, shift: float) -> tuple[FloatArray, FloatArray]:
-    """Return ln F at t = `points` - `shift`, rounded, and the error of ln F, shape (n,).
+    """Return ln F at t = `points` - `shift`, rounded, and a bound of its absolute error, shape (n,).
 
     F is the distribution function of the noise `law`. The error is 0 at infinity. Elsewhere it follows from the slope
     of ln F at t, at most 1 + |t|.

@@ -76,7 +76,7 @@ class Sums:
         self._table = rest.table if isinstance(rest, GaussianMixtureTradeOff) else None
 
     def lower_parts(self, epsilon: float, side: int = -1) -> FloatArray:
-        """Return lower (`side` -1) or upper (1) bounds of ln of the terms of the lower sum, one for each cell.
+        """Return lower (`side` -1) or upper (1) bounds of ln of the terms of the lower sum, shape (cells,).
 
         The lower sum bounds the profile at `epsilon` from below. A cell is an interval of the noise of the first of two
         steps.
@@ -84,7 +84,7 @@ class Sums:
         return self.low.log_mass[0] + self._log_rest(epsilon, self.low.mean[0], side)
 
     def upper_parts(self, epsilon: float) -> FloatArray:
-        """Return upper bounds of the logarithms of the terms of the upper sum, one for each cell.
+        """Return upper bounds of the logarithms of the terms of the upper sum, shape (cells,).
 
         The upper sum bounds the profile at `epsilon` from above. A cell is an interval of the noise of the first of two
         steps.
@@ -92,9 +92,10 @@ class Sums:
         return self._spread(self._log_rest(epsilon, self.high.border[1], 1))
 
     def about_parts(self, epsilon: float) -> tuple[FloatArray, FloatArray]:
-        """Return approximate ln of the terms of both sums that bound the profile, without error bounds.
+        """Return approximate ln of the terms of the lower and of the upper sum, shape (cells,), without error bounds.
 
-        The numbers come from a table of the second step's profile, if there is one.
+        The sums are those for the profile of both steps at `epsilon` (nats). The numbers come from a table of the
+        second step's profile, if there is one.
         """
         if self._table is None:
             return self.lower_parts(epsilon), self.upper_parts(epsilon)

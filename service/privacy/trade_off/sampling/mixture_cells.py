@@ -60,8 +60,8 @@ class MixtureInCells(CellStep):
 def _log_masses(components: NormalComponents, borders: FloatArray, sign: int) -> FloatArray:
     """Return bounds of the log masses of normal `components` in K cells between `borders`, shape (2, K).
 
-    Cells are intervals of the noise. `sign` is the side of 0 on which the components lie. The distances of the
-    components' means from 0 are enclosed within two roundings.
+    The rows are lower and upper bounds. Cells are intervals of the noise. `sign` is the side of 0 on which the
+    components lie. The distances of the components' means from 0 are enclosed within two roundings.
     """
     logs = [log_masses(NORMAL, borders, sign * distance) for distance in components.distances[0].tolist()]
     with np.errstate(divide="ignore"):

@@ -37,7 +37,10 @@ class PoissonSampledAdd(AbstractSampledAdd[AbstractShifted]):
     @property
     @override
     def global_gdp_mu(self) -> Enclosure | None:
-        """mu of the base curve: the sampled curve lies above it, and both are equal in the limit alpha -> 0."""
+        """Smallest mu for mu-GDP, that of the base curve: both curves are equal in the limit alpha -> 0.
+
+        The sampled curve lies above the base curve. None if the mu of the base curve is unknown.
+        """
         return self.base.global_gdp_mu
 
     @override
@@ -62,7 +65,7 @@ class PoissonSampledRemove(AbstractSampledRemove[AbstractShifted]):
     def global_gdp_mu(self) -> Enclosure | None:
         """Smallest mu for which the curve is mu-GDP: that of the add direction.
 
-        The curve of mu-GDP is its own inverse, so that both directions have one mu.
+        The curve of mu-GDP is its own inverse, so that both directions have one mu. None if it is unknown.
         """
         return self.base.global_gdp_mu
 

@@ -81,11 +81,11 @@ class SampledRemove(AbstractSampledRemove[AbstractTradeOff]):
         return CurvePoints(EnclosureArray.from_logs(*error), EnclosureArray.from_logs(*power), EnclosureArray(*slope))
 
     def _solved(self, target: FloatArray, *, inverse: bool) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return bounds of the base curve's rate or error that gives the rate `target` after sampling, (2, n) each.
+        """Return bounds of the base curve's rate or error that gives the rate `target` after sampling.
 
-        The three arrays bound ln of the rate or error, ln of its complement, and the log slope. The base curve is that
-        of the step without sampling, and p the sampling rate. On the inverse curve a rate b solves (1 - p) power(b) + p
-        b = target. On the base curve a solves (1 - p) a + p power(a) = target.
+        The three arrays, of shape (2, n) each, bound ln of the rate or error, ln of its complement, and the log slope.
+        The base curve is that of the step without sampling, and p the sampling rate. On the inverse curve a rate b
+        solves (1 - p) power(b) + p b = target. On the base curve a solves (1 - p) a + p power(a) = target.
         """
         low, high = self._bracketed(target, inverse=inverse)
         curve = self.inverse if inverse else self.base

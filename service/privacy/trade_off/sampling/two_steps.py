@@ -299,8 +299,9 @@ def _evaluate_finely(
 ) -> tuple[float, float]:
     """Return the (lower, upper) bounds of a number that `read` evaluates, from sums that become finer.
 
-    The sums bound the profile of two steps. `near` is the first threshold, `share` the required accuracy relative to
-    delta, and `sums` the first sums.
+    `read` returns (lower bound, upper bound, next threshold), given sums and a threshold (nats). The sums bound the
+    profile of two steps. `near` is the first threshold, `share` the required accuracy relative to delta, and `sums`
+    the first sums.
     """
     low, high = 0.0, 1.0
     for _ in range(MOST_READINGS):

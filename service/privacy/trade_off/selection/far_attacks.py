@@ -82,7 +82,10 @@ class FarAttacks(AbstractTradeOff):
 
     @cached_property
     def _tests(self) -> tuple[FloatArray, FloatArray]:
-        """Return upper bounds of ln of rates and lower bounds of powers of tests of all K runs; none for random K."""
+        """Upper bounds of ln of rates and lower bounds of powers of tests of all K runs, shape (n,) each.
+
+        A test rejects H0 if a test of a single run rejects in each of the K runs. Both arrays are empty for random K.
+        """
         nodes = self._nodes[0]
         if self.counts.fixed is None:
             return np.empty(0), np.empty(0)
@@ -139,7 +142,11 @@ class FarAttacks(AbstractTradeOff):
         return Enclosure(max(found), math.inf, self.evidence)
 
     def _epsilon_of(self, delta: float, share: float) -> float:
-        """Return an epsilon (nats) at which delta is proved, with e^eps r(c) = `share` delta; 0 if there is none."""
+        """Return a lower bound of epsilon(delta) in nats, from one threshold c; 0 if none is found.
+
+        The profile of the best of K runs is at least phi(T) - phi(0) - e^eps r(c). Here phi(z) = E z^K, T is the
+        profile of one run at c, and r(c) is that of `_log_rates`. c is such that e^eps r(c) is `share` times delta.
+        """
         wanted = delta * (1 + share) * (1 + SLACK)
         power = self._power_for(wanted)
         if power is None:
@@ -152,7 +159,10 @@ class FarAttacks(AbstractTradeOff):
         return max(found - SLACK * (1 + abs(found) + abs(log_rate)), 0.0)
 
     def _power_for(self, wanted: float) -> float | None:
-        """Return a power T of one run with phi(T) - phi(0) of at least `wanted`, about the smallest, or None."""
+        """Return nearly the smallest power T < 1 of one run with phi(T) - phi(0) >= `wanted`; None without such a T.
+
+        phi(z) = E z^K is the generating function of the number K of runs.
+        """
         low, high = 0.0, 1.0
         if not self._powers(np.array([math.nextafter(1.0, 0.0)]))[0] > wanted:
             return None
@@ -165,16 +175,23 @@ class FarAttacks(AbstractTradeOff):
         return high if high < 1 else None
 
     def _powers(self, power: FloatArray) -> FloatArray:
-        """Return lower bounds of phi(T) - phi(0) for the powers T of one run, in their shape."""
+        """Return lower bounds of phi(T) - phi(0) for the powers T of one run, in their shape; phi(z) = E z^K."""
         return self.counts.rise(power, 1 - power, power) * (1 - 4 * SLACK)
 
     @property
     def _log_least(self) -> float:
-        """Value of ln phi'(0), or 0 for a fixed number of runs."""
+        """Value of ln P(K = 1), at least ln 1e-300; 0 for a fixed number K of runs.
+
+        It places the thresholds that are tried. No bound depends on it.
+        """
         return 0.0 if self.counts.fixed is not None else max(self.counts.log_least_slope, math.log(_LEAST))
 
     def _log_rates(self, threshold: FloatArray) -> FloatArray:
-        """Return upper bounds of ln r(c) for thresholds c (nats), in their shape."""
+        """Return upper bounds of ln r(c) for thresholds c (nats), in their shape.
+
+        r(c) bounds the probability under H0 that K >= 1 and every run has a likelihood ratio above e^c. It is e^-Kc for
+        a fixed K, and e^-c phi'(e^-c) with phi(z) = E z^K for a random K.
+        """
         if self.counts.fixed is not None:
             return -self._times * threshold
         rate = np.exp(-threshold.ravel())

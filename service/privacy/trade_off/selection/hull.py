@@ -68,7 +68,7 @@ def thinned(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def _spread(logs: FloatArray) -> float:
-    """Return the difference of the largest and the smallest finite number."""
+    """Return the difference of the largest and the smallest finite number in `logs`."""
     finite = logs[np.isfinite(logs)]
     return float(finite.max() - finite.min()) if finite.size else 0.0
 

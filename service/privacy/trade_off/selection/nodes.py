@@ -28,6 +28,8 @@ class Nodes:
         Lower and upper bounds of the power T(u) and of the type II error 1 - T(u).
     log_slope : array of shape (2, n)
         Bounds of ln T' at the rates.
+    cell_slopes : (array, array) or None
+        Lower and upper bounds of T' between neighbouring rates, shape (n - 1,), if known from fewer rates.
     """
 
     score: FloatArray

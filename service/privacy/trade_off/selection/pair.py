@@ -113,9 +113,9 @@ def _lines(
     """Return rising epsilons (nats), and upper bounds of delta of the best of K runs in one direction.
 
     The bounds are the smallest of all that are known. `trial` is the curve of one run, `counts` the law of K, and
-    `composed` returns the curve of n composed runs. The best of K runs is a function of the outputs of all runs, so
-    that delta(0) is at most E K times that of one run. No delta exceeds P(K >= 1), because "nothing is released" has
-    the same probability under both laws.
+    `composed` returns the curve of n composed runs, or is None if it is unknown. The best of K runs is a function of
+    the outputs of all runs, so that delta(0) is at most E K times that of one run. No delta exceeds P(K >= 1), because
+    "nothing is released" has the same probability under both laws.
     """
     epsilons, deltas = SelectionBound(trial, counts).lines()
     deltas = np.minimum(deltas, (1 - counts.nothing) * (1 + SLACK))
@@ -137,7 +137,10 @@ def attained(curve: AbstractTradeOff) -> AbstractTradeOff:
 
 
 def _slopes(epsilons: FloatArray, deltas: FloatArray) -> FloatArray:
-    """Return the log slopes (nats) for which attacks are searched: most where delta is neither tiny nor near 1."""
+    """Return the log slopes (nats, rising) for which attacks are searched: most where delta is neither tiny nor near 1.
+
+    `epsilons` (nats, rising) and `deltas` are points of the profile that bounds the selection from above.
+    """
     middle = np.flatnonzero((deltas - deltas[-1] > FAINT) & (deltas < PLAIN))
     first, last = (int(middle[0]), int(middle[-1])) if middle.size else (0, 0)
     chosen: list[FloatArray] = [np.linspace(0, len(epsilons) - 1, FEW), np.linspace(first, last, MANY)]

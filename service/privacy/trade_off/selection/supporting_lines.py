@@ -36,7 +36,7 @@ class Lines:
 
     @staticmethod
     def of(epsilons: FloatArray, deltas: FloatArray) -> Lines:
-        """Return the lines with rising `epsilons` from 0 that are not redundant."""
+        """Return the lines with `epsilons`, rising from 0, and `deltas`, without those that are redundant."""
         slopes, deltas = np.exp(epsilons), np.minimum.accumulate(deltas)
         kept = upper_hull(slopes, -deltas)
         return Lines(epsilons[kept], deltas[kept], slopes[kept])
@@ -65,26 +65,28 @@ class Lines:
 
 @final
 class BetweenLines(AbstractTradeOff):
-    """Convex curve that is the largest below given lines of its own and of the swapped direction.
+    """Trade-off curve of the largest power that two lists of (eps, delta) guarantees allow at each rate.
 
     Parameters
     ----------
     ahead, back : Lines
-        power <= delta + e^eps rate, and 1 - rate <= delta + e^eps (type II error). Both start at eps = 0.
+        `ahead` states power <= delta + e^eps rate. `back` states 1 - rate <= delta + e^eps (type II error), the
+        guarantees for swapped hypotheses. Both start at eps = 0.
     method : str
         Engine of the curve that the lines were read from.
 
     Notes
     -----
-    Each line is a proved bound of the curve of a release. So this curve bounds the release from below, as type II
-    error. Its own numbers are exact up to SLACK over the larger term of each sum.
+    Each line is a proved bound of the curve of a release. So the type II error of the release is at least that of this
+    curve. Numbers of this curve have the error SLACK, relative to the larger term of the sum or difference that gives
+    them.
     """
 
     evidence = Evidence.CERTIFIED
     is_capped = True
 
     def __init__(self, ahead: Lines, back: Lines, method: str) -> None:
-        """Set up the curve; `ahead` and `back` meet in a corner, and no line is redundant (`of` sees to this)."""
+        """Set up the curve; `ahead` and `back` meet in a corner, and no line is redundant (`of` omits such lines)."""
         self.ahead, self.back, self.method = ahead, back, method
         up, down = float(ahead.slopes[0]), 1 / float(back.slopes[0])
         first, second = float(ahead.deltas[0]), float(back.deltas[0])
@@ -95,7 +97,8 @@ class BetweenLines(AbstractTradeOff):
     def of(ahead: tuple[FloatArray, FloatArray], back: tuple[FloatArray, FloatArray], method: str) -> BetweenLines:
         """Return the curve of two lists of (epsilons, deltas), without the lines that others make redundant.
 
-        `method` is the engine of the curve that the lines were read from.
+        `ahead` has the guarantees of the hypotheses in order, and `back` those of the swapped hypotheses, each with
+        epsilons (nats) that rise from 0. `method` is the engine of the curve that the lines were read from.
         """
         up, down = Lines.of(*ahead), Lines.of(*back)
         while True:
@@ -177,10 +180,11 @@ def _after(epsilons: FloatArray, at: IndexArray) -> FloatArray:
 
 
 def _is_redundant(others: Lines, lines: Lines) -> bool:
-    """Return whether the flattest of `lines` lies above the corner of its neighbours, so that it bounds nothing.
+    """Return whether the flattest of `lines` is redundant: at every rate one of two other lines is as low or lower.
 
-    The lines are upper bounds of a power curve, linear in the rate. Its neighbours are the next line, and the flattest
-    line of `others`, which belong to the swapped direction.
+    Each line is an upper bound delta + e^eps rate of the power. The two other lines are the next one of `lines`, and
+    the flattest of `others`. `others` are lines for swapped hypotheses, in their own coordinates (rate and power are
+    1 - power and 1 - rate), and the function converts them.
     """
     down = 1 / others.slopes[0]
     first, second = lines.slopes[:2]

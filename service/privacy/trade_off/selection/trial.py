@@ -25,6 +25,12 @@ MUCH: Final = 1e-4
 """Power at the smallest rate of GRID from which all of FAR is evaluated."""
 STRAIGHT: Final = 0.99
 """Share of the largest log ratio in ln(power/rate) from which no smaller rates are evaluated: T is nearly a line."""
+STEEP: Final = 0.3
+"""Difference of the log slopes (nats) at the ends of a cell from which the cell of an exact curve is divided."""
+SEEN: Final = 1e-18
+"""Smallest power of cells that are divided."""
+MOST_PARTS: Final = 12
+"""Largest number of parts of a divided cell."""
 LARGEST: Final = 690.0
 """Largest threshold (nats): its exponential and products with numbers of trials are doubles."""
 DISTANT: Final = 0.06
@@ -64,13 +70,32 @@ def _nodes_of(curve: AbstractTradeOff) -> Nodes:
     rate, power = float(nodes.rate[1]), float(nodes.power[0, 1])
     if power > 0 and math.log(power / rate) >= STRAIGHT * curve.largest_log_ratio.upper:
         return nodes
-    return nodes.with_scores(curve, FAR if is_exact or power >= MUCH else FEW)
+    nodes = nodes.with_scores(curve, FAR if is_exact or power >= MUCH else FEW)
+    return _divided_where_steep(curve, nodes) if is_exact else nodes
+
+
+def _divided_where_steep(curve: AbstractTradeOff, nodes: Nodes) -> Nodes:
+    """Return `nodes` and further points of `curve`, in cells whose ends have very different slopes.
+
+    Attacks give one score to all outcomes of a cell.
+    """
+    slopes = nodes.log_slope.mean(axis=0)
+    with np.errstate(invalid="ignore"):
+        parts = np.nan_to_num(np.ceil((slopes[:-1] - slopes[1:]) / STEEP), nan=1.0, posinf=1.0, neginf=1.0)
+    seen = (nodes.power[0, 1:] > SEEN) & np.isfinite(nodes.score[:-1]) & np.isfinite(nodes.score[1:])
+    parts = np.where(seen, np.clip(parts, 1.0, MOST_PARTS), 1.0).astype(np.intp)
+    if not (parts > 1).any():
+        return nodes
+    at = np.repeat(np.arange(len(parts)), parts - 1)
+    share = (np.arange(len(at)) - np.repeat(np.cumsum(parts - 1) - (parts - 1), parts - 1) + 1) / parts[at]
+    return nodes.with_scores(curve, nodes.score[at] + (nodes.score[at + 1] - nodes.score[at]) * share)
 
 
 def _profile(curve: AbstractTradeOff, nodes: Nodes) -> tuple[FloatArray, FloatArray]:
-    """Return thresholds (nats, rising) and upper bounds of delta at each: the slopes of chords between the nodes.
+    """Return thresholds (nats, rising), and upper bounds of delta at each.
 
-    At the largest log-likelihood ratio, delta is the mass of infinite ratios. At the smallest ratio c it is 1 - e^c.
+    The thresholds are the log slopes of the chords of the power between the nodes, and the extreme ratios. At the
+    largest log-likelihood ratio, delta is the mass of infinite ratios. At the smallest ratio c it is 1 - e^c.
     """
     with np.errstate(all="ignore"):
         slopes = np.log(differences(nodes.power[1], nodes.error[0])) - np.log(nodes.widths)

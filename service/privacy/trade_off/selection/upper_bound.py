@@ -72,7 +72,8 @@ class SelectionBound:
 
     Notes
     -----
-    The bound exceeds E_Q h(l) by less than 1e-3 of delta for Gaussian runs (tested).
+    The bound is that of the theorem in the docstring of `upper_bound.py`, evaluated from above on finitely many cells.
+    For Gaussian runs this evaluation adds less than 1e-3 of delta (tested).
     """
 
     def __init__(self, trial: TrialCurve, counts: TrialCounts) -> None:

@@ -75,9 +75,9 @@ class AbstractShifted(AbstractSelfInverse):
         return Enclosure.from_logs(low, high, self.evidence)
 
     def _log_tail_end(self, x: float, x_error: float, shift: float, side: int) -> float:
-        """Return the lower (`side` -1) or upper (1) bound of ln F(x + `shift`), where x has the error `x_error`.
+        """Return the lower (`side` -1) or upper (1) bound of ln F(x + `shift`).
 
-        F is the distribution function of the noise.
+        F is the distribution function of the noise, and `x_error` bounds the absolute error of x.
         """
         t = x + shift
         point = t + side * (x_error + (2 * UNIT_ROUNDOFF) * abs(t))

@@ -190,9 +190,10 @@ def gaussian_log_profile(epsilon: FloatArray, mu: FloatArray) -> FloatArray:
 
 
 def reflected(bounds: EnclosureArray, epsilon: FloatArray) -> EnclosureArray:
-    """Return the profile of a self-inverse curve at negative eps, from the profile `bounds` at |eps|.
+    """Return the profile of a self-inverse curve at eps of either sign, from the profile `bounds` at |eps|.
 
-    The formula 1 - e^eps + e^eps delta(-eps) has no cancellation.
+    Entries with eps >= 0 are those of `bounds`. For eps < 0 the formula 1 - e^eps + e^eps delta(-eps) has no
+    cancellation.
     """
     negative = epsilon < 0
     e = np.where(negative, epsilon, 0.0)
@@ -259,9 +260,10 @@ def _plain_log_profile(epsilon: float, mu: float) -> tuple[float, float] | None:
 def _difference(
     a: FloatArray, b: FloatArray, _ratio: FloatArray, _mu: FloatArray, a_error: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the difference R(a) - R(b) of Mills ratios and its relative error, for a >= -5.
+    """Return the difference R(a) - R(b) of Mills ratios and a bound of its relative error, for a >= -5.
 
-    R(x) = Phi(-x)/phi(x) for the normal density phi. `a_error` is the error of a.
+    R(x) = Phi(-x)/phi(x) for the normal density phi, and `a_error` bounds the absolute error of a. The function ignores
+    the other arguments, which `_difference_small` needs.
     """
     left = np.maximum(a, LEFTMOST)
     mills_a, mills_b = SQRT_HALF_PI * special.erfcx(SQRT_HALF * left), SQRT_HALF_PI * special.erfcx(SQRT_HALF * b)
@@ -277,11 +279,12 @@ def _difference(
 def _difference_small(
     _a: FloatArray, _b: FloatArray, ratio: FloatArray, mu: FloatArray, a_error: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the difference R(a) - R(a + mu) of Mills ratios and its relative error, for mu <= 1/128.
+    """Return the difference R(a) - R(a + mu) of Mills ratios and a bound of its relative error, for mu <= 1/128.
 
-    R(x) = Phi(-x)/phi(x). The difference is the integral of 1 - x R(x) over [a, a + mu], by three Gauss-Legendre nodes.
-    The quadrature error is mu^6/2016000 times at most 48 (the largest ratio of the sixth derivative of the integrand to
-    the integrand, at 0), relatively below 1e-17.
+    R(x) = Phi(-x)/phi(x). `ratio` is eps/mu = a + mu/2, and `a_error` bounds the absolute error of a. The function
+    ignores the arguments `_a` and `_b`, which `_difference` needs. The difference is the integral of 1 - x R(x) over
+    [a, a + mu], by three Gauss-Legendre nodes. The quadrature error is mu^6/2016000 times at most 48 (the largest ratio
+    of the sixth derivative of the integrand to the integrand, at 0), relatively below 1e-17.
     """
     nodes = [np.minimum(ratio, FAR) + node * (0.5 * mu) for node in GAUSS_LEGENDRE]
     first, middle, last = (1 - x * (SQRT_HALF_PI * special.erfcx(SQRT_HALF * x)) for x in nodes)
@@ -293,7 +296,8 @@ def _difference_small(
 def _near_one(a: FloatArray, b: FloatArray, a_error: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return ln delta and its absolute error for a < -5, where delta = 1 - phi(a) [R(-a) + R(b)] is close to 1.
 
-    R is the Mills ratio Phi(-x)/phi(x), with a = eps/mu - mu/2 and b = a + mu for curves of N(0, 1) against N(mu, 1).
+    `a_error` bounds the absolute error of a. R is the Mills ratio Phi(-x)/phi(x), with a = eps/mu - mu/2 and b = a + mu
+    for curves of N(0, 1) against N(mu, 1).
     """
     density = np.exp(-0.5 * a * a - LOG_SQRT_2PI)
     rest = density * SQRT_HALF_PI * (special.erfcx(-SQRT_HALF * a) + special.erfcx(SQRT_HALF * b))
@@ -305,8 +309,8 @@ def _far(a: FloatArray, b: FloatArray, mu: FloatArray, a_error: FloatArray) -> t
     """Return ln delta and its absolute error for a > FAR, from an asymptotic difference of Mills ratios.
 
     delta is the profile of N(0, 1) against N(mu, 1) at eps. R(x) = Phi(-x)/phi(x) is the Mills ratio, a = eps/mu - mu/2
-    and b = a + mu. The difference is R(a) - R(b) = mu / (a b) (1 - s / a^2), 0 <= s <= 3. The result has no lower bound
-    where a^2 overflows.
+    and b = a + mu. The difference is R(a) - R(b) = mu / (a b) (1 - s / a^2), 0 <= s <= 3. `a_error` bounds the absolute
+    error of a. The result has no lower bound where a^2 overflows.
     """
     exponent = 0.5 * np.minimum(a, 1e154) ** 2
     value = np.log(mu) - np.log(np.minimum(a, 1e154)) - np.log(np.minimum(b, 1e154)) - LOG_SQRT_2PI - exponent

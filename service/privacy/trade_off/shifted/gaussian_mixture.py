@@ -110,7 +110,7 @@ class NormalComponents:
         return Enclosure(weight - error, min(weight + error, 1.0), Evidence.EXACT)
 
     def log_mass(self, x: FloatArray, sign: int) -> Ends:
-        """Return bounds of ln sum w Phi(x + sign d) over components with weights w and distances d.
+        """Return (lower, upper) bounds of ln sum w Phi(x + sign d) over components with weights w and distances d.
 
         x may be infinite. Both bounds have the shape of x. `sign` is 1 for components on the right of 0, and -1 on the
         left.
@@ -126,9 +126,10 @@ class NormalComponents:
         return np.where(requested < -FARTHEST, -np.inf, below), above
 
     def log_density(self, t: FloatArray, sign: int) -> Ends:
-        """Return bounds of ln sum w e^{sign d t - d^2/2}, the mixture's density over that of N(0, 1) at thresholds t.
+        """Return (lower, upper) bounds of ln sum w e^{sign d t - d^2/2} at thresholds t.
 
-        w and d are weights and distances of the components. Both bounds have the shape of t.
+        The sum is the density of the mixture over that of N(0, 1). w and d are weights and distances of the components.
+        Both bounds have the shape of t.
         """
         seen, rest = self.relevant(t, sign)
         count_work(A_SUM + A_COMPONENT * t.size * len(seen.weights))
@@ -147,8 +148,8 @@ class NormalComponents:
         Returns
         -------
         (NormalComponents, float)
-            The components within 80 nats of the largest, and ln of an upper bound of the sum of all others. Up to 8
-            components are all returned.
+            The components, and ln of an upper bound of the sum of the weighted densities, over that of N(0, 1), of all
+            others. The others are below e^-80 of one component at all thresholds. Up to 8 components are all returned.
         """
         if len(self.weights) <= FEW_COMPONENTS or t.size == 0:
             return self, -math.inf
@@ -167,7 +168,7 @@ class NormalComponents:
         Returns
         -------
         (NormalComponents, float)
-            The components, and ln of an upper bound of the sum of all others.
+            The components, and ln of an upper bound of the sum of the tails of all others.
 
         Notes
         -----
@@ -288,7 +289,7 @@ class GaussianMixtureTradeOff(AbstractTradeOff):
         return self._read(left, right)
 
     def _thresholds(self, rates: FloatArray, side: int) -> Ends:
-        """Return bounds of thresholds t with P(x > t) = rate (`side` 1) or P(x < t) = rate (-1) under H0.
+        """Return (lower, upper) bounds of t with P(x > t) = rate (`side` 1) or P(x < t) = rate (-1) under H0.
 
         x is the outcome, in standard deviations of the noise. `rates` are in (0, 1/2].
         """
@@ -536,9 +537,11 @@ def log_sums(logs: FloatArray) -> Ends:
 
 
 def _tails(components: NormalComponents, epsilon: FloatArray, factor: FloatArray | None) -> FloatArray | None:
-    """Return bounds of ln of w e^`factor` times the Gaussian profile at `epsilon`, for components not at 0.
+    """Return bounds of ln of w e^factor delta(epsilon), the terms of a profile, for the components not at 0.
 
-    w are the weights of the components. The result is None if all components are at 0.
+    w is the weight of a component at the distance d, and delta the profile of N(0, 1) against N(d, 1). `epsilon` and
+    `factor` have bounds of shape (2, m, T) for m components; without `factor`, e^factor is 1. The result has shape
+    (2, m', T) for the m' components not at 0, and is None if all are at 0.
     """
     count_work(2 * A_COMPONENT * epsilon.size * len(components.weights))
     apart = components.distances[1] > 0
@@ -558,9 +561,10 @@ def _tails(components: NormalComponents, epsilon: FloatArray, factor: FloatArray
 
 
 def _limit(still: NormalComponents, mixed: NormalComponents) -> Enclosure | None:
-    """Return the limit (nats) of the log-likelihood ratio: ln of the weight of `mixed` at 0 if `still` is N(0, 1).
+    """Return the infimum (nats) of the log-likelihood ratio of `mixed` over `still` = N(0, 1).
 
-    The result is None if `still` has other components or `mixed` has none at 0.
+    It is ln of the weight of `mixed` at 0. The result is None if `still` has components that are not at 0, or if
+    `mixed` has none at 0.
     """
     weight = mixed.weight_at_zero
     if not still.is_at_zero or weight is None:

@@ -26,13 +26,13 @@ class LocationLaw(ABC):
 
     @abstractmethod
     def quantile(self, probability: FloatArray) -> ValueAndError:
-        """Return F^-1(`probability`) and its error, for probabilities strictly between 0 and 1."""
+        """Return F^-1(`probability`) for probabilities in (0, 1), and a proved bound of its absolute error."""
 
     @abstractmethod
     def log_cdf(self, point: FloatArray) -> ValueAndError:
-        """Return ln F and its error at finite points, where F is the distribution function.
+        """Return ln F at finite points, and a proved bound of its absolute error; F is the distribution function.
 
-        The error is positive, so that the bounds of F stay strictly between 0 and 1.
+        The error bound is positive even where ln F underflows to 0.
         """
 
     @abstractmethod
@@ -52,7 +52,7 @@ class LocationLaw(ABC):
 
     @abstractmethod
     def log_ratio(self, point: FloatArray, shift: float) -> ValueAndError:
-        """Return ln of density(point - shift)/density(point), in nats, and a bound of its absolute error.
+        """Return ln of density(point - shift)/density(point), in nats, and a proved bound of its absolute error.
 
         The error bound covers a relative error of `shift` of up to 4 * 2^-53.
         """

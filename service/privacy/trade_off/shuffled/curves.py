@@ -36,7 +36,7 @@ NEXT_TO_TOP: Final = 1 - 1e-9
 
 @final
 class MeanCurve(ProfileCurve):
-    """Trade-off curve of a mean form (`mean_form.py`) with many outcomes.
+    """Trade-off curve of a pair of laws of report counts in categories (`MeanForm`), with many outcomes.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ class MeanCurve(ProfileCurve):
 
 @final
 class OnesCurve(ProfileCurve):
-    """Trade-off curve of the number of ones among many binary reports (`ones.py`), the own bit 1 against 0.
+    """Trade-off curve of the number of ones among many binary reports (`ones.py`), the own bit 1 (H1) against 0 (H0).
 
     Parameters
     ----------
@@ -189,9 +189,10 @@ class WorstCurve(ProfileCurve):
 
     @override
     def log_delta(self, epsilon: float, nodes: int) -> LogProfile:
-        """Return bounds of the largest ln delta of the curves at `epsilon`.
+        """Return a lower bound, an approximation and an upper bound of the largest ln delta of the curves at `epsilon`.
 
-        `nodes` is the accuracy, and 0 the finest. Curves with a much smaller profile are evaluated roughly.
+        `nodes` is the number of nodes of a contour, on which the accuracy depends; 0 stands for the finest, `FINE`.
+        Curves with a much smaller profile are evaluated roughly.
         """
         roughs = [_rough_at(curve, epsilon) for curve in self.curves]
         close = max(roughs) - NEAR
@@ -262,7 +263,7 @@ def _log_profile(curve: AbstractTradeOff, epsilon: float, nodes: int) -> LogProf
 def drawn_point(curves: Sequence[OnesCurve], rate: float) -> tuple[float, float, float, float]:
     """Return bounds of the power and of the type II error at one rate for an attacker who draws one of the `curves`.
 
-    The bounds are (lower, upper) of the power, then of the error.
+    The bounds are (lower, upper) of the power, then of the type II error.
     """
     top = max(curve.largest_log_ratio.lower for curve in curves) * NEXT_TO_TOP
 

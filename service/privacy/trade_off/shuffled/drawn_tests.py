@@ -48,15 +48,16 @@ class PointSearch:
     _right: list[tuple[float, float, float, float]] = field(default_factory=lambda: [(1.0, 0.0, 1.0, 0.0)])
 
     def add(self, tests: BoundedTests) -> None:
-        """Add tests, of which the nearest to the best chord on either side matter."""
+        """Add tests as possible ends of chords. A chord joins a test with a smaller and one with a larger rate."""
         for index in range(len(tests.rate)):
             each = tests[index]
             (self._left if each[0] <= self.rate else self._right).append(each)
 
     def bound(self, c: float, log_delta: float) -> None:
-        """Bound the power from above by a threshold c, in nats.
+        """Bound the power from above, and the type II error from below, by the profile at a threshold c, in nats.
 
-        `log_delta` is an upper bound of ln M(c) for c >= 0, and of ln M'(-c) for c < 0.
+        `log_delta` is an upper bound of ln M(c) for c >= 0, and of ln M'(-c) for c < 0. M is the largest profile of the
+        pairs of laws, and M' that of the swapped hypotheses.
         """
         if c >= 0:
             most = (math.exp(log_delta) + math.exp(c) * self.rate) * (1 + SLACK)
@@ -69,7 +70,7 @@ class PointSearch:
         self.error = max(self.error[0], least), self.error[1]
 
     def chord(self) -> float:
-        """Take the best chord of all tests as bounds, and return its log slope."""
+        """Bound the power from below by the chord of two tests that is highest at the rate; return its log slope."""
         left, right = (np.array(each) for each in (self._left, self._right))
         run = right[None, :, 0] - left[:, None, 0]
         with np.errstate(all="ignore"):
@@ -105,7 +106,7 @@ class PointSearch:
 
 
 def _distance(test: tuple[float, float, float, float], rate: float) -> tuple[float, float]:
-    """Return the signed distance of a rate from the rate of a test, and the size of the subtracted numbers."""
+    """Return `rate` minus the rate of a test (rate, rest, power, error), and the sum of the two subtracted numbers."""
     if test[0] <= 0.5:
         return rate - test[0], rate + test[0]
     return test[1] - (1 - rate), test[1] + (1 - rate)
@@ -126,6 +127,7 @@ def searched_point(
         Largest absolute threshold that is evaluated.
     evaluate : callable
         Returns, at a threshold c, an upper bound of ln M(c) for c >= 0 and of ln M'(-c) for c < 0, and tests near c.
+        M is the largest profile of the pairs of laws, and M' that of the swapped hypotheses.
 
     Returns
     -------

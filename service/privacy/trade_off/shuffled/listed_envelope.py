@@ -24,7 +24,9 @@ MOST_CELLS = 1 << 20
 
 @final
 class ListedEnvelope:
-    """Polygon of the best tests of several laws. No test rejects for outcomes that a law leaves out.
+    """Curve of an attacker who may face any of several laws of a loss: the polygon through their best tests.
+
+    No test rejects H0 for outcomes that a law leaves out.
 
     Parameters
     ----------
@@ -51,7 +53,10 @@ class ListedEnvelope:
         self._tops = self._heights()
 
     def _heights(self) -> FloatArray:
-        """Return upper bounds of M(c) for the slopes c >= 0 of the edges, and of M'(-c) for c < 0."""
+        """Return upper bounds of M(c) for the log slopes c >= 0 of the polygon's edges, and of M'(-c) for c < 0.
+
+        M is the largest profile of the laws, and M' that of the swapped hypotheses.
+        """
         more, less = 1 + self._relative, 1 - self._relative
         rate, rest, power, error = self._tests
         found = np.empty_like(self._slopes)
@@ -100,7 +105,7 @@ def _steps(number: FloatArray, rest: FloatArray) -> FloatArray:
 
 
 def _hull(rate: FloatArray, power: FloatArray) -> IndexArray:
-    """Return the indices of about the outer points, given points in the order of rising rates."""
+    """Return the indices of about the vertices of the concave hull of points in the order of rising rates."""
     best = np.maximum.accumulate(np.concatenate([[-1.0], power[:-1]]))
     kept, slopes = list[int](), [float("inf")]
     points = list(zip(rate.tolist(), power.tolist(), strict=True))

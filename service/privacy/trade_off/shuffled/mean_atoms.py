@@ -39,7 +39,7 @@ SMALLEST_DROPPED, LARGEST_DROPPED = -200.0, -150.0
 
 
 def listed_mean(form: MeanForm) -> AtomicLaw:
-    """Return the law of the loss of a mean form.
+    """Return the law of the loss of a pair of laws of report counts (mean form), by listing all outcomes.
 
     Parameters
     ----------
@@ -71,7 +71,10 @@ def listed_mean(form: MeanForm) -> AtomicLaw:
 
 
 def rare_reports(form: MeanForm) -> int | None:
-    """Return the largest number m of rare reports of the outcomes that are listed, or None if too many are needed."""
+    """Return the number m such that outcomes with at most m reports outside the most likely category are listed.
+
+    The mass of all other outcomes is negligible. The result is None if this needs too many outcomes.
+    """
     log_rare = math.log(form.reports * float(1 - max(form.weights)))
     best = None
     for m in range(1, MOST_RARE):
@@ -86,7 +89,7 @@ def rare_reports(form: MeanForm) -> int | None:
 
 
 def listed_rare(form: MeanForm, m: int) -> AtomicLaw:
-    """Return the law of the loss of a mean form of many reports, nearly all of which are in one category.
+    """Return the law of the loss for a pair of laws of many reports, nearly all of which are in one category.
 
     Parameters
     ----------
@@ -145,7 +148,10 @@ def listed_rare(form: MeanForm, m: int) -> AtomicLaw:
 def _mean_ratios(
     form: MeanForm, ratios: Sequence[Fraction], common: int, rare: Sequence[int], counts: FloatArray
 ) -> FloatArray:
-    """Return the means over all reports of `ratios` of their categories, for `counts` of the `rare` categories."""
+    """Return, for each outcome, the mean over all reports of the entry of `ratios` that belongs to their category.
+
+    `counts`, shape (outcomes, rare categories), are the reports in the `rare` categories. The others are in `common`.
+    """
     rest = (form.reports - counts.sum(axis=1)) / form.reports * float(ratios[common])
     # Products are rounded before the sum, so that opposite ones cancel exactly.
     return rest + (counts * np.array([float(ratios[index] / form.reports) for index in rare])).sum(axis=1)
@@ -165,11 +171,11 @@ def law_of_outcomes(
     log_absent, log_present : array, shape (n,)
         ln of the masses under both hypotheses.
     error : float
-        Bound of the errors of the logarithms.
+        Bound of the absolute errors of the logarithms.
     is_symmetric : bool
         Whether swapped hypotheses give the same law exactly.
     losses : (array, float), optional
-        Losses, shape (n,), and a bound of their errors in nats; by default they follow from the masses.
+        Losses, shape (n,), and a bound of their absolute errors in nats; by default they follow from the masses.
 
     Returns
     -------

@@ -78,9 +78,10 @@ ComplexArray = NDArray[np.complex128]
 @final
 @dataclass(frozen=True, slots=True)
 class _Tilt:
-    """Numbers at the point s0 where a contour crosses the real axis: s0, log-moment M, M', M'' and the error of M.
+    """Numbers at the point s0 where a contour crosses the real axis: s0, M, M', M'' and the absolute error of M.
 
-    M leaves out the normal number that smooths the law. `weights` has the probabilities of the law tilted at s0.
+    M is the log-moment function, without the normal number that smooths the law. `weights` has the probabilities of the
+    law tilted at s0.
     """
 
     at: float
@@ -93,7 +94,7 @@ class _Tilt:
 
 @final
 class MeanContour:
-    """Enclosures of ln delta(eps) of a mean form, for eps below the largest log-likelihood ratio."""
+    """Enclosures of ln delta(eps) of laws of report counts (`MeanForm`), for eps below the largest log ratio."""
 
     def __init__(self, form: MeanForm) -> None:
         self.form = form
@@ -101,7 +102,11 @@ class MeanContour:
         self._ratios = [(float(one), float(other)) for one, other in zip(form.present, form.absent, strict=True)]
 
     def rough_log_delta(self, epsilon: float) -> float:
-        """Return about ln delta at `epsilon` >= 0, by a saddle point of e^M/s^2; steers only."""
+        """Return about ln delta at `epsilon` >= 0, by a saddle point of e^{M(s)}/s^2. No bound depends on it.
+
+        M is the log-moment function of a sum over all reports, and delta the mean of its positive part over their
+        number.
+        """
         grown = math.exp(epsilon)
         terms = [one - grown * other for one, other in self._ratios]
         return rough_mean(self.form.reports, self._weights, terms)
@@ -130,7 +135,7 @@ class MeanContour:
         return log_low - log_n - rounding, approximate - log_n, log_high - log_n + rounding
 
     def _log_moment(self, terms: list[float], s: float) -> tuple[float, float, list[float]]:
-        """Return the log-moment M(s) of the sum of n independent `terms`, its error, and the law of one tilted term."""
+        """Return the log-moment M(s) of the sum of n independent terms, its absolute error, and a term's tilted law."""
         n, exponents = self.form.reports, [s * each for each in terms]
         top = max(max(exponents) - 600.0, 0.0)
         grown = [math.expm1(each) if top == 0 else math.exp(min(each - top, 700.0)) for each in exponents]
@@ -236,10 +241,11 @@ class MeanContour:
     def _transforms(
         self, terms: list[float], tilt: _Tilt, t: FloatArray, square: float
     ) -> tuple[ComplexArray, FloatArray, FloatArray]:
-        """Return e^{M(s0 + i t) - M(s0)} at the heights `t`, its real part, and a bound of its error.
+        """Return e^{M(s0 + i t) - M(s0)} at the heights `t`, its real part, and a bound of its absolute error.
 
         M is the log-moment function of the smoothed sum V, and s0 the point at which the contour crosses the real axis.
-        `square` is the variance of the normal number that smooths V.
+        V is the sum of n independent terms, with the value terms[j] for a report in category j, and a normal number of
+        the variance `square`. `tilt` has s0 and the tilted law of a term.
         """
         n = self.form.reports
         fall, sine = np.zeros_like(t), np.zeros_like(t)
@@ -271,8 +277,9 @@ class MeanContour:
     ) -> float:
         """Return an upper bound of the aliases (errors of the trapezoidal rule) of C(0), divided by e^{M(s0)}.
 
-        C(0) is the mean of V_+ for the smoothed sum V, and M its log-moment function. `length` is the period of the
-        aliases.
+        C(0) is the mean of V_+ for the smoothed sum V of n independent `terms`, and M its log-moment function.
+        `length` is the period of the aliases, `square` the variance of the smoothing, `log_total` M(s0) at the point s0
+        of `tilt`, and `most` an upper bound of C(0)/e^{M(s0)}.
         """
         s0 = tilt.at
         least = 0.5 * length / max(tilt.curvature + square, 1e-300)
@@ -288,7 +295,8 @@ class MeanContour:
     def _alias_above(self, terms: list[float], s1: float, s0: float, length: float, square: float) -> float:
         """Return ln of a bound of the sum of C(k L) e^{s0 k L} over k >= 1, by the moment of V at `s1` > `s0`.
 
-        C(y) is the mean of (V - y)_+ for the smoothed sum V, and L = `length` the period of the aliases.
+        C(y) is the mean of (V - y)_+ for the smoothed sum V of n independent `terms`, and L = `length` the period of
+        the aliases. `square` is the variance of the smoothing.
         """
         drop = (s1 - s0) * length
         if drop <= 0:

@@ -49,14 +49,16 @@ def exponential(exponent: float) -> Fraction:
 @final
 @dataclass(frozen=True)
 class MeanForm:
-    """Pair of laws of the counts of `reports` reports in categories.
+    """Pair of laws of the counts of n reports in categories ("mean form").
+
+    One report is in category i with probability w_i alpha_i (H1) or w_i beta_i (H0), the others with probability w_i.
 
     Attributes
     ----------
     reports : int
         Number n of reports.
     weights, present, absent : tuple of Fraction
-        Probabilities w_i > 0, and the ratios alpha_i (H1) and beta_i (H0), exactly.
+        w_i > 0, alpha_i and beta_i, exactly.
     """
 
     reports: int
@@ -66,7 +68,7 @@ class MeanForm:
 
     @staticmethod
     def of(reports: int, *categories: tuple[Fraction, Fraction, Fraction]) -> MeanForm:
-        """Return the pair of categories (w_i, alpha_i, beta_i); a category of weight 0 is left out."""
+        """Return the pair of laws with the categories (w_i, alpha_i, beta_i); a category of weight 0 is left out."""
         weights, present, absent = zip(*(each for each in categories if each[0] > 0), strict=True)
         return MeanForm(reports, weights, present, absent)
 

@@ -86,14 +86,14 @@ class NodeTable:
 
 @np.errstate(all="ignore")
 def listed_law(right: NodeTable, left: NodeTable, side: int) -> AtomicLaw | None:
-    """Return a law at the nodes that is attained (`side` -1) or dominates (1).
+    """Return a law of losses at the nodes that is no easier (`side` -1) or no harder (1) to attack than the curve.
 
     Parameters
     ----------
     right, left : NodeTable
         Tables of a profile and of that of the swapped hypotheses, with one step.
     side : int
-        Which of both bounds.
+        -1 or 1.
 
     Returns
     -------
@@ -125,10 +125,11 @@ def listed_law(right: NodeTable, left: NodeTable, side: int) -> AtomicLaw | None
 @final
 @dataclass(frozen=True)
 class _Half:
-    """Losses above 0: `places` in multiples of the step, ln of the masses under H0, and the numbers at x = 1.
+    """Part with losses > 0 of a law whose profile is a polygon in x = e^eps.
 
-    `at_zero` is delta(1), `fall` the fall of the first cell, `error` the relative error of masses, and `rest` the mass
-    that is left out.
+    `places` are the losses in multiples of the step, and `logs` ln of their masses under H0. `at_zero` is the profile
+    at eps = 0, and `fall` minus its slope in x there. `error` bounds the relative error of the masses, and `rest` the
+    mass that is left out.
     """
 
     places: IndexArray

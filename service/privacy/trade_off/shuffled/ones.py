@@ -37,14 +37,14 @@ from service.privacy.trade_off.shuffled.ones_contour import OnesContour, OnesNea
 @final
 @dataclass(frozen=True)
 class Ones:
-    """Pair of laws of the number of ones.
+    """Pair of laws of the number of ones among n shuffled binary responses; the own bit is 1 (H1) or 0 (H0).
 
     Attributes
     ----------
     reports, others : int
         n, and the number m of other persons who hold 1.
     ratio : Fraction
-        p = e^eps0 > 1, to 40 digits.
+        p = e^eps0 > 1, to 40 digits, where each response is eps0-DP.
     """
 
     reports: int
@@ -73,7 +73,7 @@ class Ones:
         return law_of_outcomes(*logs, relative, self.is_symmetric)
 
     def near(self, epsilon: float) -> OnesNear:
-        """Return the tests with about the largest G(J) at `epsilon` in [0, eps0), nats, and bounds of this maximum."""
+        """Return the nearly best tests "at least J ones" at `epsilon` in [0, eps0), nats, and bounds of ln delta."""
         with np.errstate(all="ignore"):
             return OnesContour(self.ratio, (self.others, self.swapped().others), epsilon).maximum()
 
@@ -119,12 +119,14 @@ class Ones:
         return math.log(max(value, 1e-3 * first * density, 1e-320))
 
     def threshold_of(self, chance: float) -> float:
-        """Return about the threshold at which the best test rejects with a given chance, for searches.
+        """Return about the threshold of the log-likelihood ratio of a test with a given false positive rate.
+
+        No bound depends on it.
 
         Parameters
         ----------
         chance : float
-            In (0, 1).
+            Approximate false positive rate of the test, in (0, 1).
 
         Returns
         -------
@@ -161,9 +163,10 @@ class Ones:
 @final
 @dataclass(frozen=True, slots=True)
 class _Saddle:
-    """Saddle point of the law of R: its distance w in standard deviations, the deviation there, and the tail.
+    """Saddle point of the law of the number R of ones in the reports of the others, at a tilt s.
 
-    The tail is about the chance of at least K'(s) ones (Lugannani and Rice 1980).
+    `w` is sqrt(2 (s K'(s) - K(s))) with K(s) = ln E e^{s R}, `deviation` the standard deviation of the tilted law, and
+    `tail` about P(R >= K'(s)), by Lugannani and Rice 1980.
     """
 
     w: float

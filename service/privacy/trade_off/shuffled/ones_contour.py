@@ -61,7 +61,7 @@ Ends = tuple[FloatArray, FloatArray]
 @final
 @dataclass(frozen=True, slots=True)
 class OnesNear:
-    """Tests "at least J ones" for some J around the best one at a threshold, and bounds of ln delta there.
+    """Tests "at least J ones" for some J around the best J at a threshold, and bounds of ln delta there.
 
     Attributes
     ----------
@@ -78,7 +78,9 @@ class OnesNear:
 
 @final
 class OnesContour:
-    """Contour integrals of r(J - 1) and P(R >= J) for several J at one tilt.
+    """Contour integrals of r(J - 1) = P(R = J - 1) and P(R >= J) for several J at one tilt.
+
+    R is the number of ones in the reports of the other persons.
 
     Parameters
     ----------
@@ -114,7 +116,7 @@ class OnesContour:
         self.start += 1
 
     def _tilted(self) -> tuple[int, int]:
-        """Return the shares a' and b' of the tilted law, in units of 2^-BITS."""
+        """Return the probabilities of a 1 under the tilted law, for others who hold 1 and 0, in units of 2^-BITS."""
         truth, other = self._odds
         grown, unit = self._grown.numerator, self._grown.denominator
         return (
@@ -123,7 +125,7 @@ class OnesContour:
         )
 
     def _rough_mean(self, tilt: float) -> int:
-        """Return about the mean of the law of R tilted at `tilt`."""
+        """Return about the mean of the number of ones of the others, under its law tilted at `tilt`."""
         grown = math.exp(min(tilt, 600.0))
         shares = zip(self.shares, self.shares[::-1], strict=True)
         return math.floor(
@@ -152,14 +154,14 @@ class OnesContour:
         return float(Fraction(total, ONE) - exact)
 
     def _rough_moment(self, tilt: float, number: float) -> float:
-        """Return an upper bound of K(s) - s J at a real tilt s for J = `number`."""
+        """Return an upper bound of K(s) - s J at a real tilt s for J = `number`; K(s) = ln E e^{s R} for R ones."""
         grown = math.expm1(tilt)
         parts = [count * math.log1p(p * grown) for count, p in zip(self.kinds, self.shares, strict=True)]
         parts.append(-tilt * number)
         return math.fsum(parts) + 64 * UNIT_ROUNDOFF * math.fsum(map(abs, parts))
 
     def maximum(self) -> OnesNear:
-        """Return tests around the J with the largest G(J), and bounds of ln G there."""
+        """Return tests "at least J ones" around the best J at the threshold, and bounds of ln delta there."""
         start = float(self.start)
         # Masses at these distances differ by at most e^600 from those of the tilted law.
         around = AROUND[np.abs(AROUND) * self.tilt <= 600.0]
@@ -209,9 +211,9 @@ class OnesContour:
         return BoundedTests.of(rate, power)
 
     def values(self, numbers: FloatArray) -> tuple[Ends, Ends, float]:
-        """Return bounds of r(J - 1) and of P(R >= J) for each J of `numbers`, and about ln of their unit.
+        """Return bounds of P(R = J - 1) and of P(R >= J) for each J of `numbers`, and about ln of their unit.
 
-        The error of the unit is a common factor of all numbers, which `_found` adds.
+        R is the number of ones of the others. The error of the unit is a common factor, which `_found` adds.
         """
         s0, middle = self.tilt, float(numbers[len(numbers) // 2])
         moment, deviation = self._moment(middle), math.sqrt(self.variance)
@@ -255,7 +257,7 @@ class OnesContour:
         return [(0.0, 0.0), *((each, self._rough_moment(each, number)) for each in tilts if each > 0)]
 
     def _transform(self, t: FloatArray, middle: float) -> tuple[np.ndarray, FloatArray]:
-        """Return e^{K(s0 + i t) - K(s0) - i t J} for J = `middle`, and its relative error.
+        """Return e^{K(s0 + i t) - K(s0) - i t J} for J = `middle`, and a bound of its relative error.
 
         K is the log-moment function of the number of ones, and s0 the tilt of the contour.
         """
@@ -282,7 +284,11 @@ class OnesContour:
     def _aliases(
         self, numbers: FloatArray, length: int, moment: float, smaller: list[tuple[float, float]]
     ) -> FloatArray:
-        """Return bounds of the aliases at each J of `numbers`, relative to e^`moment`; `smaller` has tilts below s0."""
+        """Return bounds of the aliases (errors of the trapezoidal rule) at each J of `numbers`, divided by e^`moment`.
+
+        `length` is the period of the aliases in J, and `moment` the log-moment K(s0) - s0 J at the contour's tilt s0.
+        `smaller` has tilts below s0, with their moments (`_smaller_tilts`).
+        """
         s0, middle = self.tilt, float(numbers[len(numbers) // 2])
         # Every s1 > s0 and every s2 < s0 gives a bound.
         larger = [s0 + share * min(0.5 * length / max(self.variance, 0.05), 40.0) for share in SHARES]

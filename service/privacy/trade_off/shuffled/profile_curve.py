@@ -65,6 +65,13 @@ class ProfileCurve(AbstractTradeOff):
     """Trade-off curve with enclosures of ln delta(eps) for eps >= 0, in both directions.
 
     Subclasses define `log_delta`, `largest_log_ratio` and `reversed`.
+
+    Attributes
+    ----------
+    is_listed : bool
+        Whether an evaluation costs so little that no table is needed.
+    near_root : float
+        Distance of ln delta from its target at which the search for an epsilon stops, and bounds of epsilon are proved.
     """
 
     evidence = Evidence.CERTIFIED
@@ -73,15 +80,13 @@ class ProfileCurve(AbstractTradeOff):
     has_only_profile = True
     serves_lists = True
     is_listed: bool = False
-    """Whether an evaluation costs so little that no table is needed."""
     near_root: float = NEAR_ROOT
-    """Distance of ln delta from its target below which a guess of epsilon is bounded."""
 
     @abstractmethod
     def log_delta(self, epsilon: float, nodes: int) -> LogProfile:
         """Return lower bound, approximation and upper bound of ln delta at `epsilon` >= 0.
 
-        `nodes` is the accuracy: `FEWEST`, `EASY` or `FINE`.
+        `nodes` is the number of nodes of a contour, on which the accuracy depends: `FEWEST`, `EASY` or `FINE`.
         """
 
     def _log_deltas(self, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -190,7 +195,7 @@ class ProfileCurve(AbstractTradeOff):
         return NodeTable(nodes, low, high, step, places)
 
     def listed_law(self, side: int) -> AtomicLaw | None:
-        """Return a law of finitely many losses that is no easier to attack (`side` -1) or no harder (1), if known."""
+        """Return a law of finitely many losses that is no easier to attack (`side` -1) or no harder (1), or None."""
         right, left = self.table, self._swapped.table
         return listed_law(right, left, side)
 
@@ -206,7 +211,10 @@ class ProfileCurve(AbstractTradeOff):
         return Enclosure(max(left, 0.0), max(min(right, top), 0.0), self.evidence)
 
     def _near_root(self, target: float, top: float) -> tuple[float, float, tuple[float, float]]:
-        """Return about the root of ln delta = `target` in (0, `top`), minus the slope there, and bounds of ln delta."""
+        """Return about the root of ln delta = `target` in (0, `top`), about minus the slope there, and bounds.
+
+        The bounds are (lower, upper) of ln delta at the returned point.
+        """
         at = rough_root(self.rough_log_delta, target, top)
         low, middle, high = self.log_delta(at, FINE)
         fall = self.rough_log_delta(at * (1 - ASIDE)) - self.rough_log_delta(at)
@@ -222,9 +230,10 @@ class ProfileCurve(AbstractTradeOff):
         return at, max(slope, 1e-3 / at), (low, high)
 
     def _proved(self, at: float, slope: float, holds: Callable[[float], float], side: int) -> float:
-        """Return a point near `at` where `holds` is proved to be at least 0, moved by `side` until it is.
+        """Return a point near `at` where `holds` is proved to be at least 0, moved left (`side` -1) or right (1).
 
-        `slope` is about minus the slope of ln delta.
+        The result is 0 on the left, or the largest loss on the right, if no other point is proved. `slope` is about
+        minus the slope of ln delta.
         """
         top = self.largest_log_ratio.upper
         margin = MARGIN * self.near_root / slope
@@ -255,13 +264,13 @@ class ProfileCurve(AbstractTradeOff):
         return CurvePoints(joined(error, power), joined(power, error), EnclosureArray(-anything, anything))
 
     def _tabulated_points(self, alpha: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return bounds of power and type II error at many rates from the nodes of the table; shape (n, 2) each."""
+        """Return (lower, upper) of power and of type II error at n rates, from the table; shape (n, 2) each."""
         c, own, other = self._listed_profiles
         return proved_points(alpha, c, own, other)
 
     @cached_property
     def _listed_profiles(self) -> tuple[FloatArray, tuple[FloatArray, FloatArray], tuple[FloatArray, FloatArray]]:
-        """Thresholds of the table and their negatives, and bounds of ln of both profiles there; shape (n,) each."""
+        """Thresholds of the table and their negatives, and (lower, upper) of ln of both profiles; shape (n,) each."""
         nodes = self.table.nodes
         # Beyond the largest loss the profile is 0, so that the best threshold is never at an end of the list.
         nodes = np.concatenate([nodes, nodes[-1] + self.scale * np.array([1.0, 2.0])])
@@ -269,7 +278,7 @@ class ProfileCurve(AbstractTradeOff):
         return c, self._many(c), self._swapped._many(c)  # noqa: SLF001 - the same class
 
     def _ends_at(self, rate: float, *, with_error: bool = True) -> tuple[float, float, float, float]:
-        """Return bounds of the power at a rate in (0, 1), then of the type II error; wide ones without `with_error`."""
+        """Return (lower, upper) of the power at a rate, then of the type II error (wide without `with_error`)."""
         low, high = self._power_ends(rate)
         if not with_error or high - low <= GOOD * (1 - high):
             return low, high, (1 - high) * (1 - SLACK), (1 - low) * (1 + SLACK)
@@ -280,11 +289,11 @@ class ProfileCurve(AbstractTradeOff):
         return Enclosure(*self._ends_at(rate, with_error=False)[:2], self.evidence)
 
     def _power_ends(self, rate: float) -> tuple[float, float]:
-        """Return bounds of the power at a false positive rate in (0, 1)."""
+        """Return (lower, upper) bounds of the power at a false positive rate in (0, 1)."""
         return self._proved_near(lambda c, ends: proved_power(rate, c, *ends), rate, (rate, 1.0))
 
     def _error_ends(self, power: float) -> tuple[float, float]:
-        """Return bounds of the type II error of the swapped hypotheses at the rate 1 - `power`, in (0, 1)."""
+        """Return (lower, upper) of the type II error of the swapped hypotheses at the rate 1 - `power`, in (0, 1)."""
         return self._proved_near(lambda c, ends: proved_error(power, c, *ends), power, (0.0, power), is_error=True)
 
     @cached_property
@@ -295,7 +304,7 @@ class ProfileCurve(AbstractTradeOff):
     def _proved_near(
         self, proved: ProvedBounds, argument: float, known: tuple[float, float], *, is_error: bool = False
     ) -> tuple[float, float]:
-        """Return bounds of a number from thresholds near the best one, intersected with the bounds `known`.
+        """Return (lower, upper) of a number from thresholds near the best one, intersected with the bounds `known`.
 
         `proved` evaluates bounds at thresholds. The number is the power at the rate `argument`. With `is_error`, it is
         the rate of the swapped hypotheses at this power.
@@ -325,7 +334,7 @@ class ProfileCurve(AbstractTradeOff):
         return low, high
 
     def _middle(self, epsilon: float) -> float:
-        """Return about ln delta at any threshold `epsilon`, nats; steers only."""
+        """Return about ln delta at any threshold `epsilon`, nats. No bound depends on it."""
         if epsilon >= 0:
             return min(self.rough_log_delta(epsilon), 0.0)
         other = self._swapped.rough_log_delta(-epsilon)

@@ -31,7 +31,7 @@ class BoundaryPoint:
     gap : arb
         T(q) <= p + gap.
     slope : arb
-        T(x) <= p + gap + slope (x - q) for all x in [0, 1], for one number of the ball.
+        T(x) <= p + gap + slope (x - q) for all x in [0, 1], where slope is some number in this ball.
     """
 
     rate: arb
@@ -82,11 +82,10 @@ class BoundaryPoint:
 class AbstractFrontier(ABC):
     """Upper boundary T of a region of pairs (rate, power), an increasing concave function of the rate.
 
-    A region holds the pairs that a class of mechanisms allows.
+    A region holds the pairs that a class of mechanisms allows. `bits` is the precision of the balls.
     """
 
     bits: int
-    """Precision of the balls."""
 
     @abstractmethod
     def at(self, rate: arb, rest: arb) -> BoundaryPoint:

@@ -189,9 +189,9 @@ class AbstractClassTradeOff(AbstractTradeOff):
         return self._start(max(float(epsilon[index]), 0.0), index)
 
     def _start(self, epsilon: float, index: int) -> float:
-        """Return about the logit of the rate at which the boundary by one order's Renyi bound has the slope e^eps.
+        """Return about the logit of the rate at which the boundary T of one Renyi bound has the slope e^eps.
 
-        The order has the index `index`, and `epsilon` is eps in nats.
+        The bound is that of the order with the index `index`, and `epsilon` is eps in nats.
         """
         orders, bounds = self._starts
         order, bound = float(orders[index]), float(bounds[index])
@@ -279,7 +279,7 @@ def largest_ratio(region: AbstractRegion, records: int) -> Enclosure:
 
 
 def _log_bounds(point: BoundaryPoint) -> tuple[float, float, float, float]:
-    """Return bounds of ln f (type II error) and then of ln T (power) at the rate of a boundary point."""
+    """Return (lower, upper) of ln f (type II error), then of ln T (power), at the rate of a boundary point."""
     least_error = (point.power_rest - point.gap).max(arb(0))
     return (
         log_doubles(least_error)[0],

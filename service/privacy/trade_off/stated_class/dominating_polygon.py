@@ -80,7 +80,10 @@ def _rises(numbers: FloatArray, rests: FloatArray) -> bool:
 
 
 def _lines(frontier: AbstractFrontier) -> list[BoundaryPoint]:
-    """Return points with lines above the boundary, from small to large rates that are dense next to the middle."""
+    """Return points with lines above the boundary, in the order of rising rates.
+
+    The rates are dense next to the known kink, or next to 1/2 without one.
+    """
     kink = frontier.kink
     middle = 0.0 if kink is None else float((kink[0].rate / kink[0].rate_rest).log().mid())
     count = math.ceil(math.log(FARTHEST / NEAREST) / math.log(RATIO))
@@ -98,7 +101,7 @@ def _lines(frontier: AbstractFrontier) -> list[BoundaryPoint]:
 
 
 def _crossing(left: BoundaryPoint, right: BoundaryPoint) -> tuple[float, float, float, float]:
-    """Return (rate, 1 - rate, power, 1 - power) where two lines cross, with power rounded up and the rate down.
+    """Return (rate, 1 - rate, power, 1 - power) where two lines cross, with the power rounded up and the rate down.
 
     The lines are those of two boundary points.
     """

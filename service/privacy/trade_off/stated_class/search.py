@@ -217,8 +217,8 @@ class Search:
     def _inside(self, way: int, sides: tuple[Side, Side]) -> float:
         """Return the next logit of a rate to evaluate, between the nearest evaluated points.
 
-        `sides` are the nearest points on both sides. The result is an estimate (`way`: by a secant, by tangents, or the
-        middle), or a point next to the estimate on its other side.
+        `sides` are the nearest points on both sides. The result is an estimate by a secant (`way` modulo 3 is 0), by
+        the crossing of tangents (1) or by the middle (2), or a point slightly beyond the estimate.
         """
         (low, at_low, left), (high, at_high, right) = sides
         share = at_low / (at_low - at_high) if math.isfinite(at_low - at_high) else 0.5

@@ -150,8 +150,9 @@ class ZcdpRegion(AbstractRegion):
 def _above_one(pair: Pair, rho: arb) -> arb:
     """Return a - 1 for the active order a next to a pair with Kullback-Leibler divergence rho; 0 if order 1 is active.
 
-    With the derivatives h_j at 1 of h (module docstring of `zcdp.py`), h(a)/(a - 1) = h_1 + h_2 t/2 + h_3 t^2/6 + h_4
-    t^3/24 + ... for t = a - 1. Its maximum is next to a root of h_2/2 + h_3 t/3 + h_4 t^2/8.
+    Let h(a) be (a - 1) D_a(p || q) - rho a (a - 1) for the Renyi divergence D_a, with the derivatives h_j at a = 1.
+    Then h(a)/(a - 1) is h_1 + h_2 t/2 + h_3 t^2/6 + h_4 t^3/24 + ... for t = a - 1. Its maximum is next to a root of
+    h_2/2 + h_3 t/3 + h_4 t^2/8.
     """
     variance = pair.power * pair.power_rest
     square = pair.distance * pair.distance

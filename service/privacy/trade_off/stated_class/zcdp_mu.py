@@ -106,7 +106,7 @@ def _gap(rate: arb, rest: arb, line: BoundaryPoint, at: arb) -> arb:
 
 
 def _quantile(rate: arb, rest: arb) -> arb:
-    """Return the normal quantile Phi^-1(rate)."""
+    """Return the normal quantile Phi^-1(rate), where `rest` is 1 - rate."""
     return -_quantile_of_rest(rate) if rate <= rest else _quantile_of_rest(rest)
 
 

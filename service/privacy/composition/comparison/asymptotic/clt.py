@@ -36,7 +36,7 @@ def clt_pair(steps: Steps, options: EngineOptions) -> TradeOffPair:
     Raises
     ------
     UnsupportedCombination
-        `method`, for singular mass or a loss of variance 0.
+        With field `method`, for singular mass (outcomes that only one hypothesis has) or a loss of variance 0.
 
     Notes
     -----

@@ -43,7 +43,7 @@ def edgeworth_pair(steps: Steps, options: EngineOptions) -> TradeOffPair:
     Raises
     ------
     UnsupportedCombination
-        `method`, for singular mass or a loss of variance 0.
+        With field `method`, for singular mass (outcomes that only one hypothesis has) or a loss of variance 0.
     OutOfDomain
         For an order outside 0 to 4.
 

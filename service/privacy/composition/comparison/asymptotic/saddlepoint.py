@@ -47,7 +47,7 @@ def saddlepoint_pair(steps: Steps, options: EngineOptions) -> TradeOffPair:
     Raises
     ------
     UnsupportedCombination
-        `method`, for singular mass or a loss of variance 0.
+        With field `method`, for singular mass (outcomes that only one hypothesis has) or a loss of variance 0.
 
     Notes
     -----

@@ -45,7 +45,7 @@ LEAST_VARIANCE = 1e-150
 def composed_loss(steps: Steps, method: str) -> ComposedLoss:
     """Return the loss of a run of these steps, or raise UnsupportedCombination if it has no asymptotic expansion.
 
-    The field of the error is `method`.
+    The error has the field `method`, and its message names the engine `method`.
 
     The loss must not have singular mass (outcomes that one hypothesis excludes), and its variance must be positive
     under both hypotheses. Its modes must not be so far apart that no quadrature covers them.
@@ -83,9 +83,10 @@ class ApproximateLogTails:
     @staticmethod
     @np.errstate(divide="ignore", over="ignore", invalid="ignore")
     def of_normal_form(x: FloatArray, correction: FloatArray) -> ApproximateLogTails:
-        """Build both tails from P(S > c) = phi(x) [R(x) + correction], with the Mills ratio R = Phi(-.)/phi.
+        """Build both tails from P(S > c) = phi(x) [R(x) + correction], with the Mills ratio R(x) = Phi(-x)/phi(x).
 
-        The smaller tail is evaluated from the Mills ratio, the other as its complement. x is the normal argument of c.
+        x is the normal argument of the threshold c, where P(S > c) is about Phi(-x). The smaller tail is evaluated from
+        the Mills ratio, the other as its complement.
         """
         # Large finite numbers replace infinite arguments and corrections (laws that hardly vary).
         size, correction = np.minimum(np.abs(x), 1e150), np.clip(correction, -1e300, 1e300)
@@ -113,8 +114,8 @@ class ApproximateTails(ABC):
     def grid(self, hypothesis: Hypothesis) -> FloatArray:
         """Return increasing parameters whose thresholds run from far left to far right of the mean of the loss.
 
-        The mean, under the given hypothesis, is in the middle. A parameter stands for a threshold of the loss, in a
-        scale that the engine chooses.
+        The array has one axis, and the mean under the given hypothesis is in the middle. A parameter stands for a
+        threshold of the loss, in a scale that the engine chooses.
         """
 
     @abstractmethod
@@ -126,7 +127,7 @@ class ApproximateTails(ABC):
 
     @abstractmethod
     def parameters_of(self, thresholds: FloatArray) -> FloatArray:
-        """Return the parameters of thresholds of the loss, the inverse of `thresholds`.
+        """Return the parameters of thresholds of the loss (nats), the inverse of `thresholds`, in their shape.
 
         A parameter stands for a threshold, in a scale that the engine chooses.
         """
@@ -159,7 +160,7 @@ class MonotoneTails:
 
     @property
     def least(self) -> ApproximateLogTails:
-        """Smallest upper and lower tail probability of the loss within the range of the grid of thresholds."""
+        """ln of the smallest P(S > c) and of the smallest P(S <= c) on the grid of thresholds c, shape (1,) each."""
         return ApproximateLogTails(self._upper[-1:], self._lower[:1])
 
     def at(self, parameters: FloatArray) -> ApproximateLogTails:
@@ -175,10 +176,10 @@ class MonotoneTails:
         )
 
     def parameters(self, upper: FloatArray, lower: FloatArray) -> FloatArray:
-        """Return the parameters whose threshold c has P(S > c) = `upper` and P(S <= c) = `lower` = 1 - `upper`.
+        """Return the parameters whose thresholds c have P(S > c) = `upper` and P(S <= c) = `lower`, in their shape.
 
-        S is the loss, and the smaller of both numbers decides. The result is the end of the grid if the tail is larger
-        there.
+        S is the loss. `upper` and `lower` add up to 1, and the smaller of both decides. If its tail is larger on the
+        whole grid, the result is the end of the grid.
         """
         low = upper <= lower
         targets = np.log(np.where(low, upper, lower))

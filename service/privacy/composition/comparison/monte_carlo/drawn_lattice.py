@@ -84,8 +84,8 @@ class DrawnLaw:
     def plus(self, other: DrawnLaw, trim: float) -> DrawnLaw:
         """Return the law of the sum of this loss and an independent loss with the law `other`.
 
-        Tails of mass at most `trim` on either side are removed. The result lies on the coarser of both lattices, or on
-        a still coarser one.
+        Tails of mass at most `trim` on either side are removed and counted in `lost`. The result lies on the coarser of
+        both lattices, or on a still coarser one.
         """
         from scipy import fft
 
@@ -127,7 +127,10 @@ class DrawnLaw:
         return DrawnLaw(self.start, 2 * self.step, kept, self.shifts, self.proxy + self.step**2, self.lost)
 
     def trimmed(self, trim: float) -> DrawnLaw:
-        """Return the law without the tails of at most `trim` of the mass on either side, under both hypotheses."""
+        """Return the law without the tails of at most `trim` of the mass on either side, under both hypotheses.
+
+        The remaining masses are scaled to the sum 1, and `lost` grows by 2 `trim`.
+        """
         before = np.cumsum(self.masses, axis=1).max(axis=0)
         after = np.cumsum(self.masses[:, ::-1], axis=1).max(axis=0)[::-1]
         keep = np.flatnonzero((before > trim) & (after > trim))
@@ -172,7 +175,8 @@ def _transform_noise(first: FloatArray, second: FloatArray, size: int) -> FloatA
 def _range(law: LossLaw, cut: float) -> tuple[float, float]:
     """Return the smallest loss, and the largest or one exceeded with probability of at most `cut`, both in nats.
 
-    `law` is the law of the loss. The bound on the probability holds under both hypotheses.
+    `law` is the law of the loss. The bound on the probability holds under both hypotheses. Raises
+    UnsupportedCombination if the losses have no lower bound.
     """
     if math.isfinite(law.largest):
         return law.smallest, law.largest

@@ -40,21 +40,22 @@ ROUNDS = 11
 
 
 def monte_carlo_pair(steps: Steps, options: EngineOptions) -> TradeOffPair:
-    """Build the curves of a run from `options.samples` draws of the total loss S under each hypothesis.
+    """Build the curves of a run from draws of the total loss S under each hypothesis.
 
     Parameters
     ----------
     steps : Steps
         The run.
     options : EngineOptions
-        Samples, seed and confidence.
+        Samples (draws of S under each hypothesis), seed and confidence.
 
     Raises
     ------
     OutOfDomain
         For samples outside 1e3 to 1e7, a negative seed, or a confidence outside (0, 1).
     UnsupportedCombination
-        `method`, if modes of the loss are so far apart that its mean and variance are unknown.
+        With field `method`, if modes of the loss are so far apart that its mean and variance are unknown. Also if
+        losses that are not Gaussian have no lower bound (a replaced record under sampling).
 
     Notes
     -----
@@ -151,9 +152,10 @@ class MonteCarloTradeOff(AbstractTradeOff):
 
     @cached_property
     def _band(self) -> DistributionBand:
-        """Simultaneous confidence band of the distribution function of the draws under one hypothesis.
+        """Simultaneous confidence band around the distribution function of the draws, equal for both hypotheses.
 
-        The band of the negated draws is the reflection of this band.
+        Its width depends only on the number of draws and the failure probability. The band of the negated draws is the
+        reflection of this band.
         """
         return DistributionBand.of(self._draws.samples, self._failure / BAND_DIVISOR)
 
@@ -307,7 +309,7 @@ class MonteCarloTradeOff(AbstractTradeOff):
 class TailProfile:
     """Expectation E (1 - e^{t - X})_+ as a function of t, for a discrete X with given tails.
 
-    P(X >= x_i) = tails[i] at the points x_1 >= x_2 >= ... The mass 1 - tails[-1] is ignored.
+    P(X >= x_i) is given at the points x_1 >= x_2 >= ... >= x_n. The mass of X below x_n is ignored.
 
     Attributes
     ----------

@@ -67,8 +67,8 @@ class DeformedContour:
 
     F(z) = prod_k M_k(z)^{N_k} e^{mu^2 (z^2 - z)/2 - (z - theta) c}, relative to its size at theta, the point at which
     the contour crosses the real axis. M_k is the moment-generating function of the loss of one of N_k steps of the kind
-    k. mu^2 is that of Gaussian steps without sampling. c is a threshold of the loss in nats. p is a sampling rate.
-    The integrals I0(c), I1(c) and ID(c) are both tails of the loss at c, under H0 and H1, and the profile delta(c).
+    k. mu^2 is that of Gaussian steps without sampling. c is a threshold of the loss in nats. The integrals I0(c), I1(c)
+    and ID(c) are both tails of the loss at c, under H0 and H1, and the profile delta(c).
     """
 
     def __init__(self, layout: ContourLayout, deviation: float, dtype: Float) -> None:
@@ -112,10 +112,11 @@ class DeformedContour:
         return True
 
     def _moments(self, kind: int, plans: list[tuple[RealArray, float, float]], nodes: ContourNodes) -> Moments:
-        """Return M(z) - 1 of one kind of step at all nodes z, with error bounds, by one trapezoid sum for each panel.
+        """Return M(z) - 1 of one kind of step at all nodes z, with absolute error bounds.
 
-        M is the moment-generating function of the loss of one step. `kind` is the index of the kind of step. `plans`
-        has for each panel the nodes tau, their spacing and ln of the error bound of its sum.
+        There is one trapezoid sum for each panel. M is the moment-generating function of the loss of one step. `kind`
+        is the index of the kind of step. `plans` has for each panel the nodes tau, their spacing and ln of the bound of
+        its sum's error.
         """
         found: list[Moments] = []
         for panel, (tau, spacing, log_error) in enumerate(plans):
@@ -132,7 +133,8 @@ class DeformedContour:
         """Return the trapezoid sum for M of one kind of step on a panel: nodes tau, spacing, ln of the error bound.
 
         M is the moment-generating function of the loss of one step, an integral along a path with the parameter tau.
-        `kind` and `panel` are indices. The list of nodes is empty where the sum would be too long.
+        The error is absolute. `kind` and `panel` are indices. The list of nodes is empty where the sum would be too
+        long.
         """
         layout, panels, grid = self._layout, self._layout.panels, self._layout.grids[kind]
         least, count = float(self._least[kind]), grid.step.count
@@ -169,7 +171,7 @@ class DeformedContour:
         return kept, spacing, float(np.logaddexp(log_error, omitted))
 
     def _collect(self, nodes: ContourNodes, kinds: list[Moments]) -> None:
-        """Store F at the nodes, times the weights and each of four kernels, and the error bounds of these products.
+        """Store F at the nodes, times the weights and each of four kernels, and absolute error bounds.
 
         F is the integrand for the threshold `center` of the layout: the moment-generating function of the run's loss,
         times the exponential of the threshold. The kernels are 1/z, 1/(z - 1), 1/(z (z - 1)) and 1. `kinds` has M - 1

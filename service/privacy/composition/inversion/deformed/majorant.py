@@ -380,14 +380,15 @@ class MajorantGrid:
         return np.minimum(plain, steep) + growth
 
     def _left_hump(self, paths: Paths, shift: FloatArray, z: ComplexArray, lag: float = 0.0) -> FloatArray:
-        """Return ln of an upper bound of the majorant of mirrored steps on G + i `shift` left of the grid, (P, V).
+        """Return ln of an upper bound of mirrored majorants on G + i `shift` left of the grid.
 
-        The majorant is the integral of |g b w^z| along a path of outcomes v, with the normal density g. The likelihood
-        ratio is w = a/b, and g a and g b are the densities under H1 and H0. For Re z >= 0 |w| is below 1, and largest
-        at the first node. |b| is little above e^u of its exponent u, and |arg b| <= |Im v|, so that |g b^y| is bounded
-        by a normal density, with a real power y >= 1. `lag` is the largest slope of the logarithm of a further factor
-        of the integrand that grows outwards. P is the number of paths, and V that of points z of each path. A mirrored
-        step compares two laws that are mirror images at 0, as when one record replaces another.
+        A majorant of mirrored steps is the integral of |g b w^z| along a path of outcomes v, with the normal density g.
+        The likelihood ratio is w = a/b, and g a and g b are the densities under H1 and H0. For Re z >= 0 |w| is below
+        1, and largest at the first node. With b = (1 - p) (1 + e^u), |b| is little above (1 - p) |e^u|, and |arg b| <=
+        |Im v|. A normal density therefore bounds |g b^y| for a real power y >= 1. `lag` is the largest slope of the
+        logarithm of a further factor of the integrand that grows outwards. The shape is (P, V). P is the number of
+        paths, and V that of points z of each path. A mirrored step compares two laws that are mirror images at 0, as
+        when one record replaces another.
         """
         step, end, x = self.step, float(self.tau[0]), z.real
         real_bound = end + paths.slope * np.abs(shift)
@@ -527,7 +528,7 @@ def _log_kernel(shift: FloatArray, spacing: FloatArray | float) -> FloatArray:
     """Return ln 1/(e^{2 pi s/h} - 1) without overflow, the error factor of a trapezoid sum.
 
     h = `spacing` is the step of the sum, and s = `shift` is the half-width of the strip on which the integrand is
-    analytic.
+    analytic. The result has their common shape.
     """
     turns = 2 * math.pi * shift / spacing
     with np.errstate(divide="ignore"):

@@ -81,7 +81,7 @@ class Bend:
         return self.theta + across + 1j * self.width * math.cos(self.angle) * np.sinh(u)
 
     def parameters(self) -> FloatArray:
-        """Return the parameters u at which the panels of the contour begin, increasing from 0.
+        """Return the parameters u at which the panels of the contour begin, increasing from 0, an array of one axis.
 
         The heights Im z about double from one to the next.
         """
@@ -153,7 +153,7 @@ class ContourLayout:
         center : float
             Threshold for which the contour is laid out, in nats.
         log_goal : float
-            ln of the error aimed at, relative to e^value; it steers.
+            ln of the error aimed at, relative to e^value. Only the layout depends on it.
         value : float
             Approximate ln F(theta), with the integrand F of `ContourLayout`.
         reflected : bool
@@ -192,7 +192,7 @@ class ContourLayout:
         return log_majorants + gaussian - self.value - (z.real - self.bend.theta) * (self.center + shift)
 
     def _bulge(self, polygons: ComplexArray) -> FloatArray:
-        """Return how much U may exceed its vertex values on an edge of each polygon; shape (..., 8) -> (...).
+        """Return how much U may exceed its vertex values on an edge of each of the `polygons`; shape (..., 8) -> (...).
 
         U is an upper bound of ln|F| for the integrand F of the inversion integral. U is convex except for the Gaussian
         part.
@@ -201,10 +201,10 @@ class ContourLayout:
         return 0.125 * self.gaussian_mu_squared * np.maximum(edge.imag**2 - edge.real**2, 0.0).max(axis=-1)
 
     def cost(self) -> float:
-        """Return a number that ranks contours: the smallest is the least expensive.
+        """Return a number that ranks contours: the smallest is the least expensive, infinity is unusable.
 
-        The number counts panels, the height of the integrand |F| on the panels above its value on the real axis, and
-        the digits that the error aimed at lies below that value.
+        It adds half of the number of panels, the largest ln|F| on the panels, and a tenth of the digits (in nats) that
+        the error aimed at lies below 1. F is the integrand relative to its value on the real axis.
         """
         corners, size = self._corners
         if len(corners) < 2:
@@ -377,11 +377,11 @@ class ContourLayout:
         return panels.rule[:, None] + size + kernel - math.log(math.pi)
 
     def log_errors(self, shift: FloatArray) -> FloatArray:
-        """Return ln of the errors of I0, I1, ID by quadrature and truncation, at C thresholds center + `shift`; (3, C).
+        """Return ln of error bounds of I0, I1, ID (quadrature and truncation) at C thresholds center + `shift`, (3, C).
 
-        I0 and I1 are the tails of the loss under H0 and H1, and ID is its profile. The errors are relative to e^{value
-        - (theta - pole) c} at the threshold c, with the pole 0 for I0 and 1 for I1 and ID. The contour crosses the real
-        axis at theta.
+        I0 and I1 are the tails of the loss under H0 and H1, and ID is its profile. The contour crosses the real axis at
+        theta. The errors at the threshold c are relative to e^{value - (theta - pole) c}, with the pole 0 for I0 and 1
+        for I1 and ID.
         """
         rule = np.logaddexp.reduce(self._log_rules(self.panels, shift), axis=1)
         return np.logaddexp(rule, self._log_rest(shift))
@@ -407,8 +407,8 @@ class ContourLayout:
 def _polygons(starts: ComplexArray, ends: ComplexArray, radii: FloatArray) -> ComplexArray:
     """Return octagons around ellipses, as corners of shape (Q, R, 8).
 
-    Each of Q panels from a start to an end has a Bernstein ellipse for each of R radii, on which the error of
-    quadrature is bounded.
+    Each of Q panels from a point of `starts` to the same entry of `ends` has a Bernstein ellipse for each of R radii,
+    on which the error of quadrature is bounded. A radius is the sum of the half-axes of the ellipse around [-1, 1].
     """
     middle, half = 0.5 * (starts + ends), 0.5 * (ends - starts)
     wide, high = 0.5 * (radii + 1 / radii)[:, None], 0.5 * (radii - 1 / radii)[:, None]

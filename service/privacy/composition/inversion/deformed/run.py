@@ -344,13 +344,13 @@ class DeformedRun:
                 yield contour
 
     def _layout(self, center: float, log_size: float, poles: int = 1) -> ContourLayout | None:
-        """Return the layout of a contour for thresholds near `center` and numbers of about e^log_size, or None.
+        """Return the layout of a contour for thresholds near `center` (nats), or None.
 
-        Thresholds are in nats. The result is None if no contour is found whose error is proved to be small enough.
-
-        `poles` is the number of poles of the kernel, each of which makes the integral smaller by about theta, where the
-        contour crosses the axis. Where the error of every contour is too large for a fine tolerance, a contour for the
-        default tolerance serves.
+        e^log_size is about the integral to evaluate, relative to which the error should be small. `poles` is 1 for a
+        tail of the loss (kernel 1/z or 1/(z - 1)) and 2 for the profile (kernel 1/(z (z - 1))). The second pole divides
+        the integral by about theta, the point where the contour crosses the real axis. If the error of every contour is
+        too large for a fine tolerance, a contour for the default tolerance serves. The result is None if no contour has
+        a proved error that is small enough.
         """
         finest, default = self._accuracy.deformed_error, DEFAULT_ACCURACY.deformed_error
         found = self._layout_within(finest, center, log_size, poles)
@@ -360,9 +360,10 @@ class DeformedRun:
         """Return the layout of the least expensive contour whose error bounds are proved, or None.
 
         `error` is the error aimed at, relative to e^log_size; `center` is a threshold (nats), and `poles` the number of
-        poles of the kernel. The least expensive contour is tried first, then the next one, then the least expensive on
-        finer grids. A reflected loss has fine grids, so that only one contour is tried. The result is None if none of
-        these has a proof, the grids would be too large, or the work of the request is spent.
+        poles of the kernel (1 for tails of the loss, 2 for the profile). The least expensive contour is tried first,
+        then the next one, then the least expensive on finer grids. A reflected loss has fine grids, so that only one
+        contour is tried. The result is None if none of these has a proof, the grids would be too large, or the work of
+        the request is spent.
         """
         if not (math.isfinite(center + log_size) and self._edge(center) > _SMALLEST_DEVIATION):
             return None
@@ -480,11 +481,13 @@ class DeformedRun:
 
     @cached_property
     def _drawn(self) -> FloatArray:
-        """Sorted distances (nats) of simulated losses from the least loss; empty for runs of more than 32 steps.
+        """Sorted distances (nats) of losses simulated under H0 from the extreme of the loss, or an empty array.
 
-        The sum of few steps has no simple law. The draws are always the same. The array is also empty with a Gaussian
-        part or mirrored steps. A mirrored step compares two laws that are mirror images at 0, as when one record
-        replaces another.
+        The array is empty for runs of more than 32 steps, runs with a Gaussian part, and runs of mirrored steps. A
+        mirrored step compares two laws that are mirror images at 0, as when one record replaces another.
+
+        The extreme is the least loss (the largest one for swapped hypotheses). The sum of few steps has no simple law.
+        The draws are always the same.
         """
         if self._count > _MOST_DRAWN or self._mu_squared > 0 or self._mirrored:
             return np.zeros(0)
@@ -501,8 +504,8 @@ class DeformedRun:
         """Return about ln of the distance from the extreme of the loss within which a share of the losses lies.
 
         The share is Phi(`score`) with the normal distribution function Phi, and the extreme is the least loss (the
-        largest one for swapped hypotheses). The result is NaN without simulated losses. Beyond them it is extrapolated
-        linearly in the score.
+        largest one for swapped hypotheses). The result is NaN without simulated losses. For shares of fewer than ten
+        simulated losses it is extrapolated linearly in the score.
         """
         if len(self._drawn) == 0:
             return math.nan
@@ -518,9 +521,9 @@ class DeformedRun:
     def _saddle_threshold(self, alpha: float) -> float:
         """Return about the threshold c (nats) with P0(S > c) = `alpha`, by the saddle-point approximation, or NaN.
 
-        S is the privacy loss of the run under P0, the law without the record. The approximation serves, because the
-        tail of a loss with an extreme is unimodal. The result is NaN if the grids of the moments would be too large, or
-        no tilt has a usable approximation.
+        S is the privacy loss of the run, and P0 its law under H0 of this direction. The approximation serves, because
+        the tail of a loss with an extreme is unimodal. The result is NaN if the grids of the moments would be too
+        large, or no tilt has a usable approximation.
         """
         grids = self._grids(45.0 + math.log(self._count) - math.log(alpha), 1.0)
         if grids is None:
@@ -553,10 +556,10 @@ def _rising(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def _core(step: SampledStep) -> tuple[float, float]:
-    """Return mean and variance of the total loss of all steps of one kind without far jumps, in nats and nats squared.
+    """Return about mean and variance under H0 of the total loss of all steps of one kind, without far jumps.
 
-    Far jumps have a normal score above 4, or an outcome v >= -`step.log_odds`, where both parts of the mixture are
-    equal.
+    The mean is in nats and the variance in nats squared. Far jumps have a normal score above 4, or an outcome v >=
+    -`step.log_odds`, where both parts of the mixture are equal.
     """
     y = np.linspace(-4.0 if step.mirrored else -9.0, 4.0, 1301)
     v = y / step.sigma + step.mean

@@ -49,13 +49,13 @@ class Moments(NamedTuple):
 
 
 def spacing_for(strips: Strips, panel: int, log_scale: FloatArray, log_goal: float) -> tuple[float, float]:
-    """Return a step h of the trapezoid sum on one panel's path, and ln of the bound of its error at any z of the panel.
+    """Return a step h of the trapezoid sum on one panel's path, and ln of the bound of its absolute error on the panel.
 
-    The error follows from the majorants B_{G +- i alpha}(z), the integrals of the modulus along the path G moved by +-
-    i alpha (`Strips`). They are log-convex: their values at both ends of the panel (the first two points of the strips)
-    bound them in between. The third point is z = 0, for the 1 that is subtracted from the moment. `log_scale` (3,) is
-    ln of the factors of the three values. `log_goal` is ln of the error aimed at. The result is (0, inf) where no step
-    serves.
+    The error bound holds at every z of the panel. The error follows from the majorants B_{G +- i alpha}(z), the
+    integrals of the modulus along the path G moved by +- i alpha (`Strips`). They are log-convex: their values at both
+    ends of the panel (the first two points of the strips) bound them in between. The third point is z = 0, for the 1
+    that is subtracted from the moment. `log_scale` (3,) is ln of the factors of the three values. `log_goal` is ln of
+    the error aimed at. The result is (0, inf) where no step serves.
     """
     sides = np.stack([strips.above[panel], strips.below[panel]]) + log_scale  # (2, A, 3)
     log_growth = np.logaddexp.reduce(np.concatenate([sides[..., :2].max(axis=-1), sides[..., 2]]), axis=0)
@@ -155,8 +155,9 @@ class PathNodes:
 
         L is the loss at a node v on the path of the trapezoid sum, and z a point of the inversion contour. `known` has
         the logarithms that make up L, `distance` is the distance of Re v from the mean, and `long_height` is Im v. The
-        slope of Im v is `rise`. Im v is known within 24 u of itself, and through the argument of the sloping piece
-        (ramp) of the path within 24 u of `far`, with the unit roundoff u.
+        slope of Im v in the parameter of the path is `rise`, and `far` bounds the terms of that argument of the sloping
+        piece (ramp) whose half rounds Im v. So the error of Im v is at most u (24 |Im v| + 12 rise far), with the unit
+        roundoff u.
         """
         unit, height = self.unit, long_height.astype(np.float64)
         steep = step.sigma**2 * (distance + height)
@@ -179,7 +180,7 @@ class _LogValues:
     size : (n,)
         |ln a|.
     error : (n,)
-        Bound of the error of ln a for exact v.
+        Bound of the absolute error of ln a for exact v.
     responsibility : (n,)
         Bound of |d ln a/dv|.
     """

@@ -138,9 +138,10 @@ class CoreContour:
         return math.log(lower) if lower > 0 else -math.inf, math.log(upper) if upper > 0 else math.inf
 
     def _missing(self) -> tuple[Bounds, Bounds]:
-        """Return ln of the masses of one step outside the core, (low side, high side), under H1 and under H0.
+        """Return ln of upper bounds of the masses of one step outside the core, under H1 and under H0.
 
-        The core is the event that the normal score of a step lies between two limits.
+        Each is a pair (below the core, above the core). The core is the event that the normal score of a step lies
+        between two limits.
         """
         return self._core.log_missing(), self._core.log_missing_absent()
 
@@ -208,10 +209,11 @@ class CoreContour:
         return period, log_alias
 
     def _terms(self, values: ComplexArray, errors: FloatArray, heights: FloatArray) -> tuple[ComplexArray, FloatArray]:
-        """Return (M(k + it)/M(k))^n e^{-it epsilon} at the heights t, and bounds of the errors of their logarithms.
+        """Return (M(k + it)/M(k))^n e^{-it epsilon} at the heights t, and absolute error bounds of their logarithms.
 
-        `values` are M(k + it) = E1[e^{(k + it) L}; core] of the loss L of one of n steps, with `errors`. The core is
-        the event that L is not large. All arrays have one shape, and the first height is 0.
+        `values` are M(k + it) = E1[e^{(k + it) L}; core] of the loss L of one of n steps, with the absolute error
+        bounds `errors`. The core is the event that L is not large. All arrays have one shape, and the first height is
+        0.
         """
         moved = np.log(values / values[0].real)
         relative = errors / np.abs(values)

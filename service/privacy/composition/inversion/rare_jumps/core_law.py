@@ -193,7 +193,7 @@ class CoreLaw:
         return float(np.nanmin(bounds, axis=0).sum()) + 1e-300
 
     def transform(self, tilt: float, heights: FloatArray) -> tuple[ComplexArray, FloatArray]:
-        """Return E1[e^{(k + it) L}; core] at heights t >= 0, shape (n,), k = `tilt`, and bounds of the errors.
+        """Return E1[e^{(k + it) L}; core] at heights t >= 0, shape (n,), k = `tilt`, and bounds of absolute errors.
 
         L is the loss of a step, and the core is the event that L is not a rare large loss. Each panel of the
         Gauss-Legendre quadrature has Bernstein ellipses, on which |e^{itL}| is at most e^{t |Im L|}. The error on a
@@ -236,7 +236,7 @@ class CoreLaw:
         odds, lost = math.log(step.rate / (1 - step.rate)) + step.offset, math.log1p(-step.rate)
 
         def rise(v: FloatArray) -> FloatArray:
-            """Return d ln a/dv at a real outcome v, for a(v) = 1 - p + q e^v with the sampling rate p."""
+            """Return d ln a/dv at a real outcome v, for a(v) = 1 - p + p e^{v + offset} with the sampling rate p."""
             return 1 / (1 + np.exp(-(v + odds)))
 
         def log_size(y: FloatArray) -> FloatArray:
@@ -255,7 +255,7 @@ class CoreLaw:
         return float(np.logaddexp.reduce(np.append(cells, log_size(ends[[0, -1]])))) + 1e-9
 
     def moments(self, tilt: float, center: float, scale: float, orders: int) -> tuple[FloatArray, FloatArray]:
-        """Return the moments E1[e^{k (L - l)} ((L - l)/s)^j; core], j < `orders`, and bounds of their errors.
+        """Return the moments E1[e^{k (L - l)} ((L - l)/s)^j; core], j < `orders`, and bounds of their absolute errors.
 
         k = `tilt`, l = `center` and s = `scale`; L is the loss of a step, and the core is the event that L is not a
         rare large loss. Both arrays have the shape (`orders`,). The entry j = 0 is without its 1 and without the mass

@@ -62,9 +62,9 @@ class JumpLaw:
 
     @cached_property
     def _hump(self) -> float:
-        """Weight q = p e^offset in the density ratio of the step, with its sampling rate p and its offset.
+        """Weight q = p e^offset in a(v) = 1 - p + q e^v, the density of H1 over the normal density at the outcome v.
 
-        The density ratio of the step is 1 - p + q e^v at the outcome v.
+        p is the sampling rate. The offset is 0, or -1/(2 sigma^2) for a mirrored step.
         """
         return self.step.rate * math.exp(self.step.offset)
 
@@ -72,7 +72,7 @@ class JumpLaw:
     def _exact(self) -> tuple[arb, arb]:
         """The sampling rate p and q = p e^offset as balls (intervals of arbitrary precision).
 
-        The density ratio of the step is 1 - p + q e^v at the outcome v.
+        a(v) = 1 - p + q e^v is the density of H1 over the normal density at the outcome v.
         """
         rate = arb(self.step.rate) + arb(self.step.rest)
         return rate, rate * (-1 / (2 * arb(self.step.sigma) ** 2)).exp() if self.step.mirrored else rate

@@ -161,7 +161,7 @@ def log_profile(step: SampledStep, epsilon: float, width: float) -> tuple[float,
 
 @dataclass(frozen=True, slots=True)
 class _Middle:
-    """Place of the power series of T1, the part of delta with exactly one rare large loss among N steps.
+    """Tilt and center of the power series of T1, the part of delta with exactly one rare large loss among N steps.
 
     `tilt` is a real exponent k, and `center` the center l of one step's loss in nats. `total` is m = (N - 1) l for the
     N - 1 other steps.
@@ -176,9 +176,9 @@ class _OneJump:
     """Bounds of ln delta of a run of N equal steps at one epsilon, by dividing the run by its number of jumps.
 
     A *jump* is a loss of a step above `share` times epsilon. The other steps, except with very low losses, are in the
-    *core*. delta = T0 + T1 + T2 + R: no jump, one jump, several jumps, and low steps. S' is the loss of the N - 1 other
-    steps beside one jump. f(s) is the part of delta that a jump contributes given S' = s. m is the value near which S'
-    mostly lies in T1, and k is the tilt of the series around m (`one_jump.py`).
+    *core*. delta = T0 + T1 + T2 + R: no jump, one jump, several jumps, and low steps. If one step jumps, S' is the loss
+    of the N - 1 other steps. f(s) is the part of delta that a jump contributes given S' = s. m is the value near which
+    S' mostly lies in T1, and k is the tilt of the series around m (`one_jump.py`).
     """
 
     def __init__(self, step: SampledStep, epsilon: float, share: float) -> None:
@@ -231,9 +231,10 @@ class _OneJump:
         )
 
     def _one_jump(self, middle: _Middle) -> tuple[arb, arb]:
-        """Return bounds of T1, the part of delta with one jump, by a series around `middle`.
+        """Return bounds of T1, the part of delta with one jump, by a series in the sum of other losses.
 
-        The upper bound is infinite where none is known.
+        A jump is a rare large loss of one step. `middle` is the center of the series. The upper bound is infinite where
+        none is known.
         """
         series = self._law.tilted_series(self._distance(middle), self._epsilon, middle.tilt)
         moments, above = self._moments(middle), self._cells_above()
@@ -272,11 +273,11 @@ class _OneJump:
         return arb(self._epsilon) - arb(middle.center) * self._others
 
     def _middle(self) -> _Middle | None:
-        """Return the place of the series: the tilt k, and the loss m of the N - 1 other steps; None without one.
+        """Return the tilt k and the other steps' loss m for the series of T1, or None.
 
-        The law of S' weighted by e^{k S'} is the tilted law, with the mean m. There is no place if m comes too near
+        The law of S' weighted by e^{k S'} is the tilted law, with the mean m. The result is None if m comes too near
         epsilon, or no loss of a step is large enough for the jump. The tilt is chosen so that the product of the law of
-        S' and f is largest near m. S' is the loss of the N - 1 steps beside a jump (a rare large loss), and f(s) is the
+        S' and f is largest near m. S' is the loss of the N - 1 steps without the jump (a rare large loss). f(s) is the
         part of delta that the jump contributes given S' = s.
         """
         total, tilt, center = 0.0, 0.0, 0.0
@@ -307,9 +308,9 @@ class _OneJump:
     def _moments(self, middle: _Middle) -> list[arb]:
         """Return enclosures of the moments E1[e^{k (S' - m)} ((S' - m)/epsilon)^j; core], j = 0, 1, ..., as balls.
 
-        S' is the loss of the N - 1 steps beside a jump, and k and m (tilt and center) are those of `middle`. The core
-        is the event that a step has no rare large loss. The expectation E1 under H1 is over the event that all these
-        steps are in the core.
+        S' is the loss of the N - 1 steps without the jump (a rare large loss), and k and m (tilt and center) are those
+        of `middle`. The core is the event that a step has no rare large loss. The expectation E1 under H1 is over the
+        event that all these steps are in the core.
         """
         values, errors = self._core.moments(middle.tilt, middle.center, self._epsilon, _ORDERS)
         if not np.isfinite(errors).all():
@@ -325,9 +326,10 @@ class _OneJump:
     def _error(self, middle: _Middle, share: float, moments: list[arb], above: list[float]) -> tuple[int, arb] | None:
         """Return the number of terms of the series and a bound of all errors of T1/N, for one circle, or None.
 
-        T1 is the part of delta with one rare large loss among N steps. m is the sum of the other losses around which
-        the series is expanded. The radius of the circle is at most `share` times epsilon - m. `moments` are those of
-        `_moments`, and `above` are the bounds of `_cells_above`. The result is None where no bound is known.
+        T1 is the part of delta with one rare large loss among N steps. The series is expanded around m, the sum of the
+        other losses (`middle`). Its terms are bounded on a circle around m, whose radius is at most `share` times
+        epsilon - m. `moments` are those of `_moments`, and `above` are the bounds of `_cells_above`. The result is None
+        where no bound is known.
         """
         radius = min(share * (self._epsilon - middle.total), LARGEST_RADIUS)
         distance = min(_WITHIN * radius, self._epsilon - self._jump * (1 + 1e-9) - middle.total)

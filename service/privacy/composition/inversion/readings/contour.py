@@ -66,8 +66,8 @@ class InversionContour(Protocol):
     def deviation(self) -> float | FloatArray:
         """Approximate standard deviation of the loss S weighted by e^{theta S}, in nats.
 
-        theta is the tilt of the contour. Deformed contours have the deviation of the untilted loss without rare large
-        losses of a step.
+        It is an array (C,) for C contours. theta is the tilt of the contour. Deformed contours have the deviation of
+        the untilted loss without rare large losses of a step.
         """
         ...
 

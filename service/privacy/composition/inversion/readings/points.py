@@ -57,7 +57,8 @@ def read_points(contour: InversionContour, alpha: FloatArray) -> Readings:
 def read_few_points(contour: InversionContour, alpha: FloatArray, width: float) -> Readings:
     """Return enclosures of ln power, ln type II error and ln slope at the rates `alpha`, from a single contour.
 
-    If at most 8 points are wider than the relative `width`, these points are also evaluated from the profile.
+    If at most 8 points are wider than the relative `width`, and the contour crosses the real axis right of 1, these
+    points are also evaluated from the profile.
     """
     result = read_points(contour, alpha)
     indices = np.flatnonzero(result.width() > width)

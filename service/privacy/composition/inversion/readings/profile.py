@@ -12,7 +12,7 @@ from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 
 
 def read_profile(contour: InversionContour, epsilon: FloatArray) -> Readings:
-    """Return enclosures of ln delta at finite epsilons (nats), shape (n,), as one row.
+    """Return enclosures of ln delta at the finite thresholds `epsilon` (nats), shape (n,), as one row.
 
     The contour's third integral ID is delta, delta - 1 or delta - 1 + e^eps, by the side of the contour on which the
     poles 0 and 1 lie. It is delta for a contour on the right of both poles.

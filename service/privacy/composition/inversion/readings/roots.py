@@ -111,10 +111,10 @@ def _scores(contour: InversionContour, row: int, sign: float) -> tuple[FloatArra
 
 
 def _tabulated(contour: InversionContour, sign: float, half_width: int) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return `(x, c, dc/dx)` with x = ln of the tail under H0 at thresholds c, by increasing x.
+    """Return `(x, c, dc/dx)` with x = ln of the tail under H0 at thresholds c, by increasing x; equal lengths.
 
-    The thresholds lie within `half_width` standard deviations of the contour's centre. `sign` is the sign of the
-    contour's integral for the tail.
+    The thresholds lie within `half_width` standard deviations of the contour's centre. Points without a finite
+    logarithm or slope are left out. `sign` is the sign of the contour's integral for the tail.
     """
     thresholds = contour.center + contour.deviation * np.linspace(-half_width, half_width, 2 * half_width * _CELLS + 1)
     with np.errstate(all="ignore"):

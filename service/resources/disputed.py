@@ -1,0 +1,129 @@
+"""Disputed runs: runs about which two independent engines disagree. No resource serves a number of such a run.
+
+A *run* is a mechanism with one threat model. All numbers of a run come from the same trade-off curves, so that a wrong
+number casts doubt on all of them. The digest of a run is that of both parts in canonical form with the engine version.
+Without disputed runs, a check is one lookup of a context variable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from itertools import product
+from typing import Any, Final, cast, final
+
+from pydantic_core import from_json
+
+from api_schemas.threat_models import WorstCaseThreatModel, worst_case_beside
+from service.privacy.errors import DisputedRun
+from service.resources.abstract import BodyProducer
+from service.resources.digest import canonical_text, text_digest
+
+Runs = frozenset[str]
+"""Digests of runs."""
+NO_RUNS: Final[Runs] = frozenset()
+
+_refused: ContextVar[tuple[str, Runs] | None] = ContextVar("refused", default=None)
+
+
+def run_digest(engine_version: str, mechanism: Any, threat_model: Any) -> str:
+    """Return the digest of a run. Its parts are models of a request, or plain JSON of a response."""
+    run = {"engine_version": engine_version, "mechanism": mechanism, "threat_model": threat_model}
+    return text_digest(canonical_text(run))
+
+
+@contextmanager
+def refusing(engine_version: str, runs: Runs) -> Generator[None]:
+    """Refuse the numbers of `runs`, whose digests have this engine version, while the block runs."""
+    token = _refused.set((engine_version, runs) if runs else None)
+    try:
+        yield
+    finally:
+        _refused.reset(token)
+
+
+def refuse_disputed(mechanism: Any, threat_model: Any) -> None:
+    """Raise DisputedRun if the block of `refusing` refuses the run that these models of a request describe.
+
+    A weaker attacker is refused with the worst case beside it, because its answers contain both.
+    """
+    refused = _refused.get()
+    if refused is None:
+        return
+    engine_version, runs = refused
+    models = [threat_model]
+    if not isinstance(threat_model, WorstCaseThreatModel):
+        models.append(worst_case_beside([threat_model], mechanism))
+    if any(run_digest(engine_version, mechanism, each) in runs for each in models):
+        raise DisputedRun
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class GuardedComputation:
+    """Computation `guarded` that refuses the numbers of the disputed `runs`. Worker processes receive this value."""
+
+    guarded: BodyProducer
+    runs: Runs
+
+    def body(self, request: Any, digest: str, engine_version: str) -> bytes:
+        """Return the response body of the guarded computation. Raises DisputedRun and its other errors."""
+        with refusing(engine_version, self.runs):
+            return self.guarded.body(request, digest, engine_version)
+
+
+def guard(computation: BodyProducer, runs: Runs) -> BodyProducer:
+    """Return a computation that refuses the numbers of disputed `runs`, or the computation itself without any."""
+    return GuardedComputation(computation, runs) if runs else computation
+
+
+def rests_on(body: bytes | Mapping[str, Any], runs: Runs) -> bool:
+    """Return whether a stored response has a number of one of `runs`.
+
+    Every mechanism in the response is taken with every threat model in it. Of a sweep, points with a problem have no
+    number.
+    """
+    found: Mapping[str, Any] = from_json(body) if isinstance(body, bytes) else body
+    pairs = _rows(found) if "columns" in found else product(_parts(found, "mechanism"), _parts(found, "threat_model"))
+    return any(run_digest(found["engine_version"], *pair) in runs for pair in pairs)
+
+
+def _parts(value: Any, name: str) -> Iterator[dict[str, Any]]:
+    """Yield the outermost objects with the key `name` in plain JSON."""
+    if isinstance(value, dict):
+        for key, each in cast("dict[str, Any]", value).items():
+            if key == name and isinstance(each, dict):
+                yield cast("dict[str, Any]", each)
+            else:
+                yield from _parts(each, name)
+    elif isinstance(value, list):
+        for each in cast("list[Any]", value):
+            yield from _parts(each, name)
+
+
+def _rows(sweep: Mapping[str, Any]) -> Iterator[tuple[Any, Any]]:
+    """Yield mechanism and threat model of each answered point of a sweep, and the worst case beside each, if any."""
+    failed = {each["point"] for each in sweep["problems"]}
+    beside = None if sweep["worst_case"] is None else sweep["worst_case"]["threat_model"]
+    for point in range(sweep["points"]):
+        run: Any = {name: sweep[name] for name in ("mechanism", "threat_model")}
+        for pointer, column in sweep["columns"].items():
+            run = _with_number(run, pointer.split("/")[1:], column[point])
+        if point not in failed:
+            yield run["mechanism"], run["threat_model"]
+            yield run["mechanism"], beside
+
+
+def _with_number(value: Any, path: Sequence[str], number: float) -> Any:
+    """Return plain JSON with `number` at the tokens `path` of a JSON pointer, or unchanged if it has no such place."""
+    if not path:
+        return number
+    if isinstance(value, list):
+        index, items = int(path[0]), cast("list[Any]", value)
+        return [*items[:index], _with_number(items[index], path[1:], number), *items[index + 1 :]]
+    held = cast("dict[str, Any]", value)
+    if len(path) > 1 and path[0] not in held:  # a number of a question
+        return held
+    return held | {path[0]: _with_number(held.get(path[0]), path[1:], number)}
