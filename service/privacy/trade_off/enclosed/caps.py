@@ -324,7 +324,8 @@ def _crossed(
 ) -> bool:
     """Return whether some entry of `lower` exceeds that of `upper`, or of `log_lower` that of `log_upper`.
 
-    Raises NumericalFailure if the bounds are `certain` (proved) and rounding does not explain the order.
+    Logarithms are not compared if one of both is None. Raises NumericalFailure if the bounds are `certain` (proved) and
+    rounding does not explain the order.
     """
     above = lower > upper
     crossed = bool(above.any())
