@@ -232,7 +232,7 @@ class ComputeThread:
     async def _tick(self) -> None:
         """Remove expired jobs, restart jobs whose engine version has no worker, and wake workers.
 
-        Start computing without a wake message if chunks wait and a process is free for MAX_MESSAGE_WAIT_SECONDS (6 s).
+        Computing starts without a wake message if chunks wait and a process is free for MAX_MESSAGE_WAIT_SECONDS (6 s).
         """
         try:
             has_work = await asyncio.to_thread(self._run_housekeeping)
