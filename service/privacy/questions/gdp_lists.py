@@ -252,7 +252,7 @@ def strongest_parts(curve: AbstractTradeOff, *, is_even: bool) -> list[AbstractT
         One or more parts.
     """
     parts, others = list[AbstractTradeOff](), set[int]()
-    for part in curve.parts:
+    for part in curve.hull_of:
         if not (is_even and id(part) in others):
             parts.append(part)
             others.add(id(part.reversed()))

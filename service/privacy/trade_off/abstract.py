@@ -346,7 +346,7 @@ class AbstractTradeOff(ABC):
         return None
 
     @property
-    def parts(self) -> Sequence[AbstractTradeOff]:
+    def hull_of(self) -> Sequence[AbstractTradeOff]:
         """Curves of which this curve is the largest convex function below all; by default this curve alone."""
         return (self,)
 

@@ -167,7 +167,7 @@ class WorstCurve(ProfileCurve):
 
     @property
     @override
-    def parts(self) -> Sequence[AbstractTradeOff]:
+    def hull_of(self) -> Sequence[AbstractTradeOff]:
         return self.curves
 
     @override
