@@ -41,15 +41,15 @@ class AssessmentsRequest(Request):
     def _consistent(self) -> Self:
         check_tree(self.mechanism)
         self._check_sizes()
-        asked, told = self.threat_model.records, self.context.records
-        if asked is not None and told is not None and asked != told:
+        sent, stated = self.threat_model.records, self.context.records
+        if sent is not None and stated is not None and sent != stated:
             raise limit_error(
                 "/context/records",
-                f"The threat model has {asked} records. Send only one of the two numbers, or equal numbers.",
+                f"The threat model has {sent} records. Send only one of the two numbers, or equal numbers.",
             )
         threat_model = settled(self.threat_model, self.mechanism)
-        if told is not None and told > 1 and asked is None:
-            threat_model = threat_model.model_copy(update={"records": told})
+        if stated is not None and stated > 1 and sent is None:
+            threat_model = threat_model.model_copy(update={"records": stated})
         self._settle(threat_model=threat_model)
         if self.policy is not None:
             self._check_attackers(self.policy)
@@ -61,13 +61,13 @@ class AssessmentsRequest(Request):
         context = self.context
         for index, rule in enumerate(policy.rules):
             match rule.threat_model:
-                case GlrtThreatModel(dimension=said):
+                case GlrtThreatModel(dimension=sent):
                     name, known = "dimension", context.dimension
-                case PracticalThreatModel(epsilon_pmp=said):
+                case PracticalThreatModel(epsilon_pmp=sent):
                     name, known = "epsilon_pmp", context.epsilon_pmp
                 case _:
                     continue
-            if known is not None and said != known:
+            if known is not None and sent != known:
                 place = f"/policy/rules/{index}/threat_model/{name}"
                 raise limit_error(place, f"The context has {name} {known}. Send the same value here, or omit it.")
 
@@ -88,8 +88,8 @@ class AssessmentsRequest(Request):
             if not isinstance(node, DpsgdMechanism | NoisySgdMechanism):
                 continue
             for name in ("dataset_size", "batch_size"):
-                said, known = getattr(context, name), getattr(node, name)
-                if said is not None and known is not None and said != known:
+                stated, known = getattr(context, name), getattr(node, name)
+                if stated is not None and known is not None and stated != known:
                     raise limit_error(
                         f"/context/{name}",
                         f"The mechanism has {name} {known}. Send only one of the two numbers, or equal numbers.",
@@ -100,8 +100,8 @@ class AssessmentsRequest(Request):
                 )
             size = node.dataset_size
             for name in ("batch_size", "records"):
-                said = getattr(context, name)
-                if size is not None and said is not None and said > size:
+                stated = getattr(context, name)
+                if size is not None and stated is not None and stated > size:
                     raise limit_error(f"/context/{name}", f"Must be at most the dataset_size of the mechanism, {size}.")
 
 

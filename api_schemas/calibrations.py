@@ -113,8 +113,8 @@ class CalibrationsRequest(Request):
             try:
                 target.check_limit(whatever=place.steps[:3] == ("targets", index, "question"))
             except PydanticCustomError as error:
-                said = cast("dict[str, Any]", error.context)
-                raise limit_error(f"/targets/{index}/{said['field']}", said["sentence"]) from None
+                context = cast("dict[str, Any]", error.context)
+                raise limit_error(f"/targets/{index}/{context['field']}", context["sentence"]) from None
         self._check_contradictions()
         _ = self.interval
         return self

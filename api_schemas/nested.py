@@ -33,9 +33,9 @@ def bounds_request(
             mechanism=mechanism, questions=questions, relative_tolerance=relative_tolerance, method="auto", **given
         )
     except ValidationError as error:
-        told = error.errors(include_url=False, include_input=False)[0]
-        inner = str(told.get("ctx", {}).get("pointer", "/" + "/".join(map(str, told["loc"]))))
-        raise limit_error(repoint(inner, places), told["msg"]) from None
+        first = error.errors(include_url=False, include_input=False)[0]
+        inner = str(first.get("ctx", {}).get("pointer", "/" + "/".join(map(str, first["loc"]))))
+        raise limit_error(repoint(inner, places), first["msg"]) from None
 
 
 def repoint(pointer: str, places: Mapping[str, str]) -> str:

@@ -221,11 +221,11 @@ class DpsgdMechanism(Request):
             raise field_error("epochs", f"All steps of a phase together may be at most {LARGEST_STEPS:.0e}.")
         known = tuple(each) if isinstance(rates, tuple) else each[0]
         if sent is not None and sent != known:
-            raise field_error("epochs", _both(sent, known))
+            raise field_error("epochs", _contradiction_text(sent, known))
         return known
 
 
-def _both(steps: int | tuple[int, ...], known: int | tuple[int, ...]) -> str:
+def _contradiction_text(steps: int | tuple[int, ...], known: int | tuple[int, ...]) -> str:
     if isinstance(known, tuple) or isinstance(steps, tuple):
         return "These epochs are not the steps that are sent as well (one step is one batch): send only one of them."
     return f"These epochs are {known} steps (one step is one batch), and steps is {steps}: send only one of them."
@@ -248,11 +248,11 @@ def _batches(run: DpsgdMechanism, rate: float, epochs: float) -> int:
     else:
         each = 1 / Fraction(repr(rate))
     if run.sampling == "shuffled":
-        return _whole(each) * math.ceil(epochs)
-    return _whole(each * Fraction(repr(epochs)))
+        return _whole_steps(each) * math.ceil(epochs)
+    return _whole_steps(each * Fraction(repr(epochs)))
 
 
-def _whole(number: Fraction) -> int:
+def _whole_steps(number: Fraction) -> int:
     nearest = max(round(number), 1)
     return nearest if abs(number - nearest) <= NEARLY * number else math.ceil(number)
 

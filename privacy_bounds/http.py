@@ -121,13 +121,13 @@ def translated_errors(address: Address) -> Generator[None]:
     except httpx2.TimeoutException:
         raise Unreachable(f"No answer from {name} within {address.timeout:g} s.") from None
     except httpx2.ConnectError as error:
-        raise Unreachable(f"Nobody answers at {name}: {_shown(str(error))}.") from None
+        raise Unreachable(f"Nobody answers at {name}: {_printable(str(error))}.") from None
     except httpx2.DecodingError as error:
-        raise InvalidAnswer(f"The answer of {name} cannot be decompressed: {_shown(str(error))}.") from None
+        raise InvalidAnswer(f"The answer of {name} cannot be decompressed: {_printable(str(error))}.") from None
     except httpx2.TransportError as error:
-        raise Unreachable(f"The answer of {name} breaks off, or is not HTTP: {_shown(str(error))}.") from None
+        raise Unreachable(f"The answer of {name} breaks off, or is not HTTP: {_printable(str(error))}.") from None
     except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
-        raise Unreachable(f"No request can be sent to {name}: {_shown(str(error))}.") from None
+        raise Unreachable(f"No request can be sent to {name}: {_printable(str(error))}.") from None
 
 
 def check_head(response: httpx2.Response, address: Address, media_type: str) -> None:
@@ -138,17 +138,17 @@ def check_head(response: httpx2.Response, address: Address, media_type: str) -> 
     """
     name, status = address.name, response.status_code
     if response.has_redirect_location or HTTPStatus.MULTIPLE_CHOICES <= status < HTTPStatus.BAD_REQUEST:
-        target = _shown(response.headers.get("Location", "nowhere"))
+        target = _printable(response.headers.get("Location", "nowhere"))
         raise InvalidAnswer(f"{name} redirects to {target} ({status}). Use the address of the service itself.")
     coding = response.headers.get("Content-Encoding", "").strip().lower()
     if coding not in CODINGS:
-        raise InvalidAnswer(f"What answers at {name} is not this service: it compresses by {_shown(coding)}.")
+        raise InvalidAnswer(f"What answers at {name} is not this service: it compresses by {_printable(coding)}.")
     received = response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
     requested = media_type.partition(";")[0].strip().lower()
     if not response.is_error and received not in ("", requested):
         raise InvalidAnswer(
             f"What answers at {name} is not this service, or does not know the form {requested}: it sends {status} "
-            f"with {_shown(received)}."
+            f"with {_printable(received)}."
         )
 
 
@@ -274,6 +274,6 @@ def is_busy(error: Exception) -> bool:
     return status in BUSY
 
 
-def _shown(text: str) -> str:
+def _printable(text: str) -> str:
     """Return the first 200 characters of a server's text, in one line of printable ones, for an error message."""
     return "".join(each if each.isprintable() else "?" for each in text[:LONGEST_SHOWN]).rstrip(". ")

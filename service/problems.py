@@ -144,9 +144,9 @@ class ProblemDefinition:
 
         `detail` defaults to the guidance, and `errors` (invalid members) to none.
         """
-        said: dict[str, Any] = {"detail": self.guidance, "errors": (), **details}
+        members: dict[str, Any] = {"detail": self.guidance, "errors": (), **details}
         return Problem(
-            type=self.type, title=self.title, status=self.status, instance=instance, request_id=request_id, **said
+            type=self.type, title=self.title, status=self.status, instance=instance, request_id=request_id, **members
         )
 
 

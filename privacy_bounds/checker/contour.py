@@ -25,7 +25,7 @@ def penalty(step: Step, eta: float, guide: Guide, part: int) -> arb:
     """Return a bound of |weight(y + i eta)| / weight(y) for all real y (section 6 of the proof).
 
     `part` is the rare part of the step (1), the frequent part (-1), or both (0), whose weight is 1. `guide` has the
-    width over which the weights change.
+    width over which the weights change. The package docstring contains the proof.
     """
     return ((arb(eta) / guide.widths[step]) ** 2 / 2).exp() if part else arb(1)
 
@@ -35,7 +35,8 @@ def far_part(step: Step, u: arb, eta: float, start: arb, side: int, guide: Guide
 
     The integrand is that of B(u, t, `eta`), the bound of |M(u + it)| in section 3 of the proof, for t >= 0. `part` is
     the rare part of the step (1), the frequent part (-1), or both (0), whose weights use parameters of `guide`. The
-    result is infinite if the bound of the integrand does not fall beyond `start`.
+    result is infinite if the bound of the integrand does not fall beyond `start`. The package docstring contains the
+    proof.
     """
     height, slope = growth(step, u, eta, side, start)
     least = weight(step, side * start, guide, part if part == -side else 0).real * penalty(step, eta, guide, part)
@@ -73,8 +74,9 @@ class Contour:
     """Transform M(theta + ikh) of a run's loss at the nodes k = 0, 1, ... of one contour.
 
     The privacy profile delta(eps) is evaluated from these values, near one eps. Cuts divide the outcomes into frequent
-    and rare ones. With cuts, the transform is that of the rare part (section 6 of the proof). Raise NotDecided if the
-    choices of the guide are outside the range of the proof, or need more than 12 million pairs of nodes.
+    and rare ones. With cuts, the transform is that of the rare part (section 6 of the proof, in the package docstring).
+    Raise NotDecided if the choices of the guide are outside the range of the proof, or need more than 12 million pairs
+    of nodes.
     """
 
     def __init__(self, guide: Guide) -> None:
@@ -115,8 +117,8 @@ class Contour:
     def _moments(self, step: Step, part: int) -> list[acb]:
         """Return the transform M(z) of a part of one step at all nodes z, without its power `step.count`.
 
-        M is evaluated by trapezoidal sums (sections 4 and 5 of the proof). `part` is the rare part of the outcomes (1),
-        the frequent part (-1), or both (0). Raise NotDecided beyond LARGEST_WORK.
+        M is evaluated by trapezoidal sums (sections 4 and 5 of the proof, in the package docstring). `part` is the rare
+        part of the outcomes (1), the frequent part (-1), or both (0). Raise NotDecided beyond LARGEST_WORK.
         """
         guide, u = self._guide, 1 - arb(self._theta) if self._guide.flip else arb(self._theta)
         strip, window = guide.strip(step, part), guide.window(step, float(u), part)

@@ -44,7 +44,8 @@ class Guide:
     def _place(self, cuts: dict[Step, float]) -> bool:
         """Choose a contour for these cuts, thresholds between frequent and rare outcomes (section 6 of the proof).
 
-        Return False if the frequent part is too large for the accuracy aimed at, so that the cuts cannot be used.
+        Return False if the frequent part is too large for the accuracy aimed at, so that the cuts cannot be used. The
+        package docstring contains the proof.
         """
         self.cuts = cuts
         x = minimise_positive(lambda x: self.log_bound(1 + x) - math.log(x) - math.log1p(x))
@@ -76,9 +77,10 @@ class Guide:
         """Return the distance eta by which the integration path of M is moved to Im y = eta, in the plane of outcomes.
 
         M = E e^{zL} is the transform of the loss L of a step, an integral over outcomes y in units of the noise. The
-        distance serves the bound of omitted nodes (section 3 of the proof). `scale` is eta in units of the width of the
-        smooth cut, a threshold of y between frequent and rare outcomes (section 6 of the proof). Without cuts the unit
-        is count^(-1/2). eta is limited, so that the likelihood ratio keeps a positive real part on the path.
+        distance serves the bound of omitted nodes (section 3 of the proof, in the package docstring). `scale` is eta in
+        units of the width of the smooth cut, a threshold of y between frequent and rare outcomes (section 6 of the
+        proof). Without cuts the unit is count^(-1/2). eta is limited, so that the likelihood ratio keeps a positive
+        real part on the path.
         """
         unit = self.widths[step] if self.cuts else 1 / math.sqrt(step.count)
         return min(4.5 * math.pi * self.widths[step], (scale or self._scale) * unit)
@@ -111,9 +113,9 @@ class Guide:
     def log_moment(self, step: Step, u: float, t: float = 0.0, eta: float = 0.0, part: int = 0) -> float:
         """Return approximate ln B(u, t, eta), the bound of |M(u + it)| for the transform M of a step's loss.
 
-        For t = eta = 0 it is ln M(u). B is an integral along y + i eta (section 3 of the proof) over the rare part of
-        the outcomes (`part` 1), the frequent part (-1), or all (0). Raise NotDecided if the sum would have more than 40
-        000 terms.
+        For t = eta = 0 it is ln M(u). B is an integral along y + i eta (section 3 of the proof, in the package
+        docstring) over the rare part of the outcomes (`part` 1), the frequent part (-1), or all (0). Raise NotDecided
+        if the sum would have more than 40 000 terms.
         """
         spacing = min(0.1, 3 * self.widths[step])
         cells = step.cells.setdefault(eta, {})
@@ -139,8 +141,9 @@ class Guide:
     def log_bound(self, theta: float, t: float = 0.0, scale: float = 1.0) -> float:
         """Return about ln of a bound of |M(theta + it)| e^{-(theta - 1) eps} for the transform M of the run's loss.
 
-        If outcomes are divided by cuts (section 6 of the proof), M is the transform of the rare part. `scale` is the
-        distance by which paths are moved, in the width of the cut, or in count^(-1/2) without cuts.
+        If outcomes are divided by cuts (section 6 of the proof, in the package docstring), M is the transform of the
+        rare part. `scale` is the distance by which paths are moved, in the width of the cut, or in count^(-1/2) without
+        cuts.
         """
         u, share = 1 - theta if self.flip else theta, -math.inf
         total = float(self.mu_squared) * (theta * (theta - 1) - t * t) / 2 - (theta - 1) * self._near

@@ -109,8 +109,8 @@ def log_ratio(terms: Terms, y: acb, analytic: bool = False) -> acb:
 def growth(step: Step, u: arb, eta: float, side: int, start: arb) -> tuple[arb, arb]:
     """Return numbers A and b such that integrands are at most phi(y) e^{A + b|y|} on one side (`side` 1 or -1).
 
-    Section 5 of the proof defines the integrands, those of B(u, t, `eta`) for t >= 0, and `start` >= 0 beyond which the
-    bound holds. phi is the normal density.
+    Section 5 of the proof (package docstring) defines the integrands, those of B(u, t, `eta`) for t >= 0, and `start`
+    >= 0 beyond which the bound holds. phi is the normal density.
     """
     height, slope, largest, never = arb(eta) ** 2 / 2, arb(0), ball(max(step.means)), ball(step.moment(0))
     for exponent, way in [(u, side), (1 - u, -side)][: 2 if step.mirrored else 1]:

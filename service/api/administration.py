@@ -36,9 +36,9 @@ class Administration:
 
         Each has a sentence that says what it waits for. The list is empty for an unknown requester.
         """
-        scene = self._scene()
+        scene = self._queue_state()
         jobs = [job for job in scene.active if requester in (None, job.requester)]
-        return self._told(jobs, scene, None)
+        return self._operated_jobs(jobs, scene, None)
 
     def all(self, requester: str | None, limit: int, cursor: str | None) -> OperatedJobs:
         """Return a page of at most `limit` jobs of a requester, or of all requesters (None), newest first.
@@ -46,7 +46,7 @@ class Administration:
         `cursor` is that of the previous page, or None for the first page. Raise InvalidCursor.
         """
         page = self._repository.list(requester, limit, cursor)
-        return self._told(page.jobs, self._scene(), page.next)
+        return self._operated_jobs(page.jobs, self._queue_state(), page.next)
 
     def show(self, name: str) -> OperatedJobDetails:
         """Return the job with the id `name` with everything on which its progress depends, such as workers and queue.
@@ -54,10 +54,10 @@ class Administration:
         Raise JobNotFound.
         """
         job = self._repository.get(name)
-        scene = self._scene()
+        scene = self._queue_state()
         held = self._repository.dispatched_chunks(name)
         return OperatedJobDetails(
-            **_members(job, self._why(job, scene, self._trouble())),
+            **_members(job, self._reason_text(job, scene, self._storage_problem())),
             pieces=tuple(
                 HeldPiece(
                     start=each.chunk.start,
@@ -110,11 +110,11 @@ class Administration:
             return False
         return True
 
-    def _scene(self) -> QueueState:
+    def _queue_state(self) -> QueueState:
         active, workers = self._repository.active(), self._repository.announced_workers()
         return QueueState(active=active, workers=workers, age_seconds=self._age_seconds, now=time.time())
 
-    def _trouble(self) -> str | None:
+    def _storage_problem(self) -> str | None:
         """Return a phrase that says why the job storage is not writable, or None if it is writable."""
         try:
             self._repository.probe()
@@ -122,7 +122,7 @@ class Administration:
             return explain_store_failure(error.reason)
         return None
 
-    def _why(self, job: StoredJob, scene: QueueState, trouble: str | None) -> str:
+    def _reason_text(self, job: StoredJob, scene: QueueState, trouble: str | None) -> str:
         if trouble is not None and job.state not in ENDED:
             return trouble
         try:
@@ -131,12 +131,12 @@ class Administration:
             held = ()
         return explain_state(job, held, scene)
 
-    def _told(
+    def _operated_jobs(
         self, jobs: list[StoredJob] | tuple[StoredJob, ...], scene: QueueState, following: str | None
     ) -> OperatedJobs:
-        trouble = self._trouble()
-        told = tuple(OperatedJob(**_members(job, self._why(job, scene, trouble))) for job in jobs)
-        return OperatedJobs(jobs=told, next=following)
+        trouble = self._storage_problem()
+        listed = tuple(OperatedJob(**_members(job, self._reason_text(job, scene, trouble))) for job in jobs)
+        return OperatedJobs(jobs=listed, next=following)
 
 
 def _members(job: StoredJob, reason: str) -> dict[str, Any]:

@@ -50,7 +50,7 @@ class WriteProgress:
         The time is that of the event loop, in seconds.
         """
         kept = self._transport.get_write_buffer_size()
-        untaken, taken = self._read(kept)
+        untaken, taken = self._transmission_counts(kept)
         moved, self._taken, self._untaken, self._drained = taken - self._taken, taken, untaken, 0
         if not untaken:
             self._pace = self.since = None
@@ -68,7 +68,7 @@ class WriteProgress:
             self.since = now
         return is_late
 
-    def _read(self, kept: int) -> tuple[int, int]:
+    def _transmission_counts(self, kept: int) -> tuple[int, int]:
         """Return (bytes that the client has not received yet, bytes that it received since it connected).
 
         `kept` is the number of bytes that still wait in the process. On systems other than Linux, and for Unix sockets,
@@ -79,8 +79,8 @@ class WriteProgress:
             count = array("i", [0])
             try:
                 ioctl(connection.fileno(), TIOCOUTQ, count)
-                told = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, ACKNOWLEDGED_AT + 8)
-                return kept + count[0], struct.unpack_from("Q", told, ACKNOWLEDGED_AT)[0]
+                tcp_info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, ACKNOWLEDGED_AT + 8)
+                return kept + count[0], struct.unpack_from("Q", tcp_info, ACKNOWLEDGED_AT)[0]
             except (OSError, struct.error, AttributeError):
                 pass  # no TCP, or another system: only what the transport keeps is known
         return kept, self._taken + max(self._untaken - kept, self._drained)

@@ -31,8 +31,8 @@ def add_forms(parser: argparse.ArgumentParser) -> Any:
     At most one of them may be given.
     """
     forms = parser.add_mutually_exclusive_group()
-    for option, form, told in FORMS:
-        forms.add_argument(option, dest="form", action="store_const", const=form, help=told)
+    for option, form, help_text in FORMS:
+        forms.add_argument(option, dest="form", action="store_const", const=form, help=help_text)
     return forms
 
 

@@ -25,8 +25,8 @@ def run_doctor(url: str | None, *, as_json: bool) -> int:
     failed = sum(each.status == "failed" for each in findings)
     warnings = sum(each.status == "warning" for each in findings)
     if as_json:
-        told = {"healthy": not failed, "findings": [asdict(each) for each in findings]}
-        sys.stdout.write(json.dumps(told, indent=1) + "\n")
+        report = {"healthy": not failed, "findings": [asdict(each) for each in findings]}
+        sys.stdout.write(json.dumps(report, indent=1) + "\n")
     else:
         width = max(len(each.check) for each in findings)
         for each in findings:

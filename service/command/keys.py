@@ -41,7 +41,7 @@ def add_keys_command(commands: Commands) -> None:
     if isinstance(keys, ShortErrorParser):
         keys.commands = tuple(ACTIONS)
     actions: Commands = keys.add_subparsers(dest="action", required=True)
-    create, listing, rotate, revoke = (actions.add_parser(name, help=told) for name, told in ACTIONS.items())
+    create, listing, rotate, revoke = (actions.add_parser(name, help=help_text) for name, help_text in ACTIONS.items())
     create.add_argument(
         "--scope", action="append", required=True, choices=sorted(SCOPES), help="scope; repeat the option for several"
     )

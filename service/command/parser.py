@@ -161,16 +161,16 @@ def _add_computation(commands: Commands, command: str, name: str) -> None:
 
     computation = resource(name)
     takes = "JSON" if computation.read_archive is None else "JSON or .npz"
-    told = computation.description
+    description = computation.description
     computing = commands.add_parser(
         command,
-        help=f"{FIRST_WORDS.split(told)[0]} (POST {computation.path})",
-        description=f"{told} Equivalent to POST {computation.path}.",
+        help=f"{FIRST_WORDS.split(description)[0]} (POST {computation.path})",
+        description=f"{description} Equivalent to POST {computation.path}.",
     )
     computing.add_argument("request", help=f"{takes} file, or - for standard input")
     for member in computation.files:
-        told = f"member {member} of the request, as a JSON file or as JSON"
-        computing.add_argument(f"--{member}", help=told, action=_AtMostOnce)
+        help_text = f"member {member} of the request, as a JSON file or as JSON"
+        computing.add_argument(f"--{member}", help=help_text, action=_AtMostOnce)
     forms = add_forms(computing)
     known = renderings_of(computation.name)
     if known:

@@ -115,7 +115,7 @@ def check_permissions(client: Any) -> Iterator[Finding]:
     if denied:
         yield Finding("redis user", "failed", f"The user of Redis may not use {', '.join(denied)}.", USER)
         return
-    allowed = [command[0] for command in TOO_MANY_RIGHTS if _may(client, command)]
+    allowed = [command[0] for command in TOO_MANY_RIGHTS if _is_permitted(client, command)]
     if allowed:
         yield Finding("redis user", "warning", f"The user of Redis may use {', '.join(allowed)} too.", USER)
     else:
@@ -124,7 +124,7 @@ def check_permissions(client: Any) -> Iterator[Finding]:
         )
 
 
-def _may(client: Any, command: tuple[str, ...]) -> bool:
+def _is_permitted(client: Any, command: tuple[str, ...]) -> bool:
     try:
         client.execute_command(*command)
     except ResponseError:

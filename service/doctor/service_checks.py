@@ -24,11 +24,11 @@ def check_service(url: str) -> Iterator[Finding]:
 
     try:
         with httpx2.Client(base_url=url, timeout=TIMEOUT_SECONDS, headers=_credentials()) as client:
-            ready, told = client.get("/readyz?verbose"), client.get("/v1/version")
+            ready, version = client.get("/readyz?verbose"), client.get("/v1/version")
             if ready.status_code in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
                 ready = client.get("/readyz")
             report: dict[str, Any] = ready.json()
-            running = str(told.json()["engine_version"])
+            running = str(version.json()["engine_version"])
     except (httpx2.HTTPError, httpx2.InvalidURL, ValueError, KeyError, TypeError) as error:
         remedy = "Start the service, or correct --url."
         yield Finding("service", "failed", f"The service does not answer at {url}: {type(error).__name__}.", remedy)

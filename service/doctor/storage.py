@@ -62,7 +62,7 @@ def check_disk(folder: Path, wanted_bytes: int) -> Iterator[Finding]:
 
 
 def check_jobs_file(path: Path) -> Iterator[Finding]:
-    """Yield whether the file of jobs is intact, of a known schema, and not from the future. Change nothing."""
+    """Yield whether the file of jobs is intact, of a known schema, and not from the future. Nothing is changed."""
     if not path.exists():
         yield Finding("jobs", "ok", "There are no jobs yet.")
         return

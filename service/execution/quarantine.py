@@ -50,7 +50,8 @@ class ResultQuarantine:
         self.damaged_lines = 0
         """Count of lines that name no digest."""
         self._digests: set[str] = set()
-        self._runs: Runs = NO_RUNS
+        self.known_runs: Runs = NO_RUNS
+        """Digests of disputed runs at the last check of a digest. The value is another object when a run was added."""
         self._read_bytes = 0
         self._next_reload = 0.0
 
@@ -65,10 +66,10 @@ class ResultQuarantine:
 
     @property
     def runs(self) -> Runs:
-        """Digests of the disputed runs. The value is another object when a run was added."""
+        """Digests of the disputed runs now, also of those that other processes added."""
         if time.monotonic() >= self._next_reload:
             self._reload()
-        return self._runs
+        return self.known_runs
 
     def add(self, digest: str, reason: str, run: str | None = None) -> None:
         """Put the result with this digest under quarantine for `reason`, and the run with the digest `run`.
@@ -105,8 +106,8 @@ class ResultQuarantine:
             raise ResultQuarantined(digest)
 
     def _add_run(self, run: str | None) -> None:
-        if run is not None and run not in self._runs:
-            self._runs |= {run}
+        if run is not None and run not in self.known_runs:
+            self.known_runs |= {run}
 
     def _reload(self) -> None:
         """Read the lines that other processes appended to the file of quarantined digests, if it can be read.

@@ -97,8 +97,8 @@ class ResourceBudget:
     async def reserve(self, requester: str, size: int = 0) -> AsyncGenerator[Reservation]:
         """Reserve `size` units until the block ends, and yield the reservation, which the block may extend.
 
-        Raise QueueFull if too few units are free and the requester itself would hold the most units. Cancel what the
-        block awaits and raise QueueFull when the reservation is revoked.
+        Raise QueueFull if too few units are free and the requester itself would hold the most units. When the
+        reservation is revoked, what the block awaits is cancelled, and QueueFull is raised.
         """
         share = None
         try:

@@ -18,7 +18,7 @@ from pydantic import BaseModel
 from service.execution.charging import charge_computation, charge_hit
 from service.execution.client import LOCAL_CLIENT, WaitingClient
 from service.execution.cost_calibration import CostCalibration
-from service.execution.errors import ComputeBudgetExceeded, OutOfTime, QueueFull
+from service.execution.errors import ComputeBudgetExceeded, OutOfTime, QueueFull, ResultQuarantined
 from service.execution.fair_queue import QueuedComputation
 from service.execution.in_flight import InFlightComputations
 from service.execution.leases import Lease
@@ -225,7 +225,7 @@ class ComputationRunner:
         return ComputedResult(digest, body, "memory")
 
     def _quote(self, computation: AnyComputation, request: BaseModel) -> Quote:
-        runs = self.results.quarantine.runs
+        runs = self.results.quarantine.known_runs
         try:
             if not runs:
                 return computation.quote(request)
@@ -261,6 +261,8 @@ class ComputationRunner:
             lease = found
         try:
             computed = await self._compute_in_worker(computation, request, digest, quote, work)
+            if await self.results.rests_on_disputed(computed.body):  # of a run that became disputed in the meantime
+                raise ResultQuarantined(digest)
             return self.results.store_computed(computation, request, digest, computed, quote, requester)
         finally:
             if shared is not None and lease is not None:
@@ -270,7 +272,7 @@ class ComputationRunner:
         self, computation: AnyComputation, request: BaseModel, digest: str, quote: Quote
     ) -> WorkerResult:
         try:
-            guarded = guard(quote.prepared or computation, self.results.quarantine.runs)
+            guarded = guard(quote.prepared or computation, self.results.quarantine.known_runs)
             computed = compute_body(guarded, request, digest, self._engine_version)
         except Exception as error:
             self._record_failure(computation, error)
@@ -287,7 +289,7 @@ class ComputationRunner:
                 computed = await self._workers.compute(
                     work,
                     expected,
-                    guard(quote.prepared or computation, self.results.quarantine.runs),
+                    guard(quote.prepared or computation, self.results.quarantine.known_runs),
                     request,
                     digest,
                     self._engine_version,

@@ -36,10 +36,10 @@ class SharedCache:
     async def result_or_lease(self, name: str, digest: str, cost: int) -> bytes | Lease | None:
         """Return the result of a digest from Redis, or the lease (exclusive right) to compute the result.
 
-        Wait while another process holds the lease. Return None if Redis is unavailable, if the wait was longer than a
-        lease (2 s and four times the estimate, at most `longest_lease_seconds`), or if computing is faster than four
-        round trips: the caller then computes the result without a lease. `name` is that of the resource, and `cost` the
-        estimate in microseconds of CPU time.
+        The call waits while another process holds the lease. Return None if Redis is unavailable, if the wait was
+        longer than a lease (2 s and four times the estimate, at most `longest_lease_seconds`), or if computing is
+        faster than four round trips: the caller then computes the result without a lease. `name` is that of the
+        resource, and `cost` the estimate in microseconds of CPU time.
         """
         seconds = min(2 + 4 * cost / COST_UNITS_PER_SECOND, self.longest_lease_seconds)
         timeout = self.timeout_seconds(cost)

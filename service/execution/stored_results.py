@@ -75,12 +75,17 @@ class StoredResults:
         self._owners = owners
         self._cleared_for = self.quarantine.runs
 
-    def _forget_disputed(self) -> None:
-        """Clear the memory if a run became disputed: any result in it may rest on this run."""
-        runs = self.quarantine.runs
-        if runs is not self._cleared_for:
-            self._memory.clear()
-            self._cleared_for = runs
+    def _is_cleared(self) -> bool:
+        """Clear the memory if a run became disputed, and return whether it was cleared.
+
+        Any result in the memory may rest on this run. Checks of digests read new runs.
+        """
+        runs = self.quarantine.known_runs
+        if runs is self._cleared_for:
+            return False
+        self._memory.clear()
+        self._cleared_for = runs
+        return True
 
     async def rests_on_disputed(self, body: bytes) -> bool:
         """Return whether a stored response has a number of a disputed run."""
@@ -92,21 +97,19 @@ class StoredResults:
 
         The result has its request if requests are kept. A result whose request is missing counts as missing.
         """
-        self._forget_disputed()
         body = self._memory.lookup(name, digest)
         request = self._memory.lookup(REQUESTS, digest) if self.keeps_requests else None
         if body is None or (request is None and self.keeps_requests):
             return None
         self.quarantine.check(digest)
-        return ComputedResult(digest, body, "memory", request=request)
+        return None if self._is_cleared() else ComputedResult(digest, body, "memory", request=request)
 
     def body_in_memory(self, name: str, digest: str) -> bytes | None:
         """Return the body of a result in memory, or None if the result is missing or quarantined.
 
         `name` is that of the resource.
         """
-        self._forget_disputed()
-        return None if digest in self.quarantine else self._memory.lookup(name, digest)
+        return None if digest in self.quarantine or self._is_cleared() else self._memory.lookup(name, digest)
 
     def record_owner(self, digest: str, requester: str, *, is_shared: bool = True) -> None:
         """Record that a requester has received a result, which is also in Redis if `is_shared`."""

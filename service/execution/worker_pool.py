@@ -104,9 +104,9 @@ class WorkerPool:
     ) -> WorkerResult:
         """Return the response body of a request with its measurements, computed in a worker process.
 
-        Wait for an idle process if necessary. `limit_seconds` replaces the time limit of the pool. `ends_early` is
-        passed to `worker.execute`. Raise the errors of the computation, OutOfTime, OutOfMemory, or WorkerDied if the
-        process ends, cannot be started or the pool is closed. Cancelling the call kills the worker.
+        The call waits for an idle process if necessary. `limit_seconds` replaces the time limit of the pool.
+        `ends_early` is passed to `worker.execute`. Raise the errors of the computation, OutOfTime, OutOfMemory, or
+        WorkerDied if the process ends, cannot be started or the pool is closed. Cancelling the call kills the worker.
         """
         call = computation, request, digest, engine_version, limit_seconds or self._time_limit_seconds, ends_early
         worker = await self._idle.get()

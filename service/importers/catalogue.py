@@ -83,8 +83,8 @@ def import_state(format: ImportFormat, content: Any) -> ImportedState:  # noqa: 
     chosen = _detect_format(state) if format == DETECT else format
     found = FORMATS[chosen].read_state(state)
     made = validate_draft(found)
-    said = made.threat_model
-    attacker = None if said is None else with_relation(said, made.mechanism)
+    stated = made.threat_model
+    attacker = None if stated is None else with_relation(stated, made.mechanism)
     return ImportedState(chosen, made.mechanism, attacker, found.notes, found.hazards, found.microbatches_accounted)
 
 

@@ -91,8 +91,8 @@ class Backlog:
 class JobRepository(Protocol):
     """Storage of jobs and results. Every method blocks, and raises JobsUnavailable if the storage does not work.
 
-    Methods that take the name of a job raise JobNotFound, except `keep_trace` and `trace_of`. Changes are durable when
-    a method has returned. Workers claim chunks (ranges of points of a job). The generation of a job counts its restarts
+    Methods that take the id of a job raise JobNotFound, except `keep_trace` and `trace_of`. Changes are durable when a
+    method has returned. Workers claim chunks (ranges of points of a job). The generation of a job counts its restarts
     by other engine versions. A claim is *stale* if it is of an earlier generation, if another worker took the chunk
     over, or if the job has ended.
     """
@@ -111,11 +111,11 @@ class JobRepository(Protocol):
         """
         ...
 
-    def get(self, name: str) -> StoredJob:
-        """Return the current state of the job with the id `name`. Raise JobNotFound if there is no such job."""
+    def get(self, job_id: str) -> StoredJob:
+        """Return the current state of the job `job_id`. Raise JobNotFound if there is no such job."""
         ...
 
-    def request(self, name: str) -> bytes:
+    def request(self, job_id: str) -> bytes:
         """Return the JSON of the request of an active job. Raise JobNotFound for an ended or unknown job."""
         ...
 
@@ -126,11 +126,11 @@ class JobRepository(Protocol):
         """
         ...
 
-    def cancel(self, name: str) -> StoredJob:
-        """Cancel the job with the id `name`, unless it has ended, and return it. Raise JobNotFound."""
+    def cancel(self, job_id: str) -> StoredJob:
+        """Cancel the job `job_id`, unless it has ended, and return it. Raise JobNotFound."""
         ...
 
-    def results(self, name: str, start: int, most: int = 1) -> Sequence[ChunkResult]:
+    def results(self, job_id: str, start: int, most: int = 1) -> Sequence[ChunkResult]:
         """Return up to `most` saved chunks (ranges of points with results), in the order of their points.
 
         The first of them contains the point `start`. If no results of `start` are saved, the list has saved chunks of
@@ -159,7 +159,7 @@ class JobRepository(Protocol):
     def save(self, claim: ClaimedChunk, lines: bytes, size: int) -> StoredJob:
         """Save the result lines of a claimed chunk (range of points), and return the job.
 
-        The next chunks of the job may have `size` points. Change nothing if the chunk has results, was split, or
+        The next chunks of the job may have `size` points. Nothing is changed if the chunk has results, was split, or
         belongs to an earlier generation. Results of a claim that another worker took over are valid and saved.
         """
         ...
@@ -173,19 +173,19 @@ class JobRepository(Protocol):
         """
         ...
 
-    def fail(self, name: str, generation: int, problem: bytes) -> StoredJob:
+    def fail(self, job_id: str, generation: int, problem: bytes) -> StoredJob:
         """End an active job with the JSON problem document `problem`, and return the job.
 
-        Change nothing if the job has ended or was restarted after this `generation`, a counter of its restarts.
+        Nothing is changed if the job has ended or was restarted after this `generation`, a counter of its restarts.
         """
         ...
 
-    def restart(self, name: str, generation: int, engine_version: str, digest: str, size: int) -> StoredJob:
+    def restart(self, job_id: str, generation: int, engine_version: str, digest: str, size: int) -> StoredJob:
         """Restart an active job of this generation under another engine version, and return the job.
 
-        `digest` is that of the request under the new version, and `size` the number of points of the first chunks.
-        Delete its results and queue the job with the next generation. Change nothing if the generation differs or the
-        job has ended.
+        `digest` is that of the request under the new version, and `size` the number of points of the first chunks. Its
+        results are deleted, and the job is queued with the next generation. Nothing is changed if the generation
+        differs or the job has ended.
         """
         ...
 
@@ -221,22 +221,23 @@ class JobRepository(Protocol):
         """Return the workers that announced themselves within the last 10 minutes (Redis) or the last hour (SQLite)."""
         ...
 
-    def dispatched_chunks(self, name: str) -> Sequence[DispatchedChunk]:
+    def dispatched_chunks(self, job_id: str) -> Sequence[DispatchedChunk]:
         """Return the chunks (ranges of points) of a job that were given to workers and have no results yet.
 
-        They are in the order of their points. Requeued chunks belong to them, without a worker.
+        They are in the order of their points. Requeued chunks belong to them, without a worker. Raise JobNotFound for
+        an unknown job.
         """
         ...
 
-    def keep_trace(self, name: str, traceparent: str) -> None:
-        """Store the traceparent (id of a trace) of the request that brings the job with the id `name`.
+    def keep_trace(self, job_id: str, traceparent: str) -> None:
+        """Store the traceparent (id of a trace) of the request that brings the job `job_id`.
 
         The job itself may be stored before or after.
         """
         ...
 
-    def trace_of(self, name: str) -> str | None:
-        """Return the traceparent (id of a trace) of the job with the id `name`, or None.
+    def trace_of(self, job_id: str) -> str | None:
+        """Return the traceparent (id of a trace) of the job `job_id`, or None.
 
         The result is None for an unknown job and for a job without a stored trace.
         """
@@ -246,8 +247,11 @@ class JobRepository(Protocol):
         """Write to the storage without changing jobs. Raise JobsUnavailable if the storage cannot be written."""
         ...
 
-    def remove(self, name: str) -> None:
-        """Remove a job with its results and its idempotency key. Cancel an active job first."""
+    def remove(self, job_id: str) -> None:
+        """Remove a job with its results and its idempotency key.
+
+        An active job is cancelled before. Raise JobNotFound for an unknown job.
+        """
         ...
 
     def close(self) -> None:

@@ -148,12 +148,12 @@ class JobService:
             return self.limits.cost
         return min(self.limits.cost, int(self.limits.single_seconds * COST_UNITS_PER_SECOND))
 
-    async def get(self, name: str, requester: str) -> StoredJob:
-        """Return the current state of the job with the id `name`.
+    async def get(self, job_id: str, requester: str) -> StoredJob:
+        """Return the current state of the job `job_id`.
 
         Raise JobNotFound, also for the job of another owner than the requester, and JobsUnavailable.
         """
-        job = await self._in_thread(self.repository.get, name)
+        job = await self._in_thread(self.repository.get, job_id)
         if job.owner != owner_of(requester):
             raise JobNotFound
         return job
@@ -165,32 +165,32 @@ class JobService:
         """
         return await self._in_thread(self.repository.list, requester, limit, cursor)
 
-    async def cancel(self, name: str, requester: str) -> StoredJob:
-        """Cancel the job with the id `name`, unless it has ended, and return it.
+    async def cancel(self, job_id: str, requester: str) -> StoredJob:
+        """Cancel the job `job_id`, unless it has ended, and return it.
 
         Raise JobNotFound and JobsUnavailable, as `get`: a job is found for its owner only.
         """
-        await self.get(name, requester)
-        job = await self._in_thread(self.repository.cancel, name)
+        await self.get(job_id, requester)
+        job = await self._in_thread(self.repository.cancel, job_id)
         self._on_change(job)
         return job
 
     async def results(
-        self, name: str, requester: str, start: int, most: int
+        self, job_id: str, requester: str, start: int, most: int
     ) -> tuple[StoredJob, list[bytes], int | None]:
-        """Return the job with the id `name`, up to `most` result lines (JSON) from `start` on, and the next start.
+        """Return the job `job_id`, up to `most` result lines (JSON) from `start` on, and the next start.
 
         The next start is the first point of the next page, or None after the last point, and for an ended job without
         further results. The lines of an active job stop before the first missing point. Raise PageBeyondEnd,
         JobNotFound and JobsUnavailable.
         """
-        job = await self.get(name, requester)
+        job = await self.get(job_id, requester)
         if start >= job.total:
             raise PageBeyondEnd(job.total)
         lines: list[bytes] = []
         place = start
         while len(lines) < most:
-            found = await self._next_lines(name, place)
+            found = await self._next_lines(job_id, place)
             if found is None:
                 break
             begin, _, chunk_lines = found
@@ -204,7 +204,7 @@ class JobService:
         # No further lines: the end of the job, or points that an active job has not computed yet.
         return job, lines, place if place < job.total and job.state not in ENDED else None
 
-    async def stream_results(self, name: str, requester: str, start: int) -> AsyncGenerator[list[bytes]]:
+    async def stream_results(self, job_id: str, requester: str, start: int) -> AsyncGenerator[list[bytes]]:
         """Yield the result lines (JSON) of all points from `start` on, as workers save them.
 
         The stream ends when the job has ended, and skips points that an ended job did not compute. Raise JobNotFound
@@ -212,8 +212,8 @@ class JobService:
         """
         place = start
         while True:
-            job = await self.get(name, requester)  # before the lines: the lines of an ended job are complete
-            found = await self._next_lines(name, place)
+            job = await self.get(job_id, requester)  # before the lines: the lines of an ended job are complete
+            found = await self._next_lines(job_id, place)
             if found is not None and (found[0] == place or job.state in ENDED):
                 _, place, lines = found
                 yield lines
@@ -222,25 +222,25 @@ class JobService:
             else:
                 await asyncio.sleep(POLL_SECONDS)
 
-    async def watch(self, name: str, requester: str, after: int) -> AsyncGenerator[StoredJob]:
-        """Yield the state of the job with the id `name` after each change since the revision `after`.
+    async def watch(self, job_id: str, requester: str, after: int) -> AsyncGenerator[StoredJob]:
+        """Yield the state of the job `job_id` after each change since the revision `after`.
 
         A revision counts the changes of a job. The state is also yielded every MAX_EVENT_INTERVAL_SECONDS. The last
         yielded state is that of the ended job. Raise JobNotFound and JobsUnavailable.
         """
         loop = asyncio.get_running_loop()
-        told = loop.time()
+        last_event = loop.time()
         while True:
-            job = await self.get(name, requester)
-            if job.revision != after or job.state in ENDED or loop.time() - told >= MAX_EVENT_INTERVAL_SECONDS:
-                after, told = job.revision, loop.time()
+            job = await self.get(job_id, requester)
+            if job.revision != after or job.state in ENDED or loop.time() - last_event >= MAX_EVENT_INTERVAL_SECONDS:
+                after, last_event = job.revision, loop.time()
                 yield job
             if job.state in ENDED:
                 return
             await asyncio.sleep(POLL_SECONDS)
 
-    async def wait_ended(self, name: str, requester: str, seconds: float) -> StoredJob:
-        """Wait until the job with the id `name` has ended, for at most `seconds`, and return its state.
+    async def wait_ended(self, job_id: str, requester: str, seconds: float) -> StoredJob:
+        """Wait until the job `job_id` has ended, for at most `seconds`, and return its state.
 
         After `seconds` it is the state of a job that is still active. Raise JobNotFound and JobsUnavailable.
         """
@@ -248,20 +248,20 @@ class JobService:
         until = loop.time() + seconds
         pause = 0.02
         while True:
-            job = await self.get(name, requester)
+            job = await self.get(job_id, requester)
             left = until - loop.time()
             if job.state in ENDED or left <= 0:
                 return job
             await asyncio.sleep(min(pause, left))
             pause = min(1.5 * pause, POLL_SECONDS)
 
-    async def single_result(self, name: str) -> ChunkResult | None:
+    async def single_result(self, job_id: str) -> ChunkResult | None:
         """Return the result of a job that consists of a single request, or None.
 
         The result is None before the end of the job, and after it if the job failed or was cancelled. Raise
         JobNotFound.
         """
-        found = await self._in_thread(self.repository.results, name, 0, 1)
+        found = await self._in_thread(self.repository.results, job_id, 0, 1)
         return found[0] if found else None
 
     def reserve_stream(self, requester: str) -> AbstractAsyncContextManager[Reservation]:
@@ -314,15 +314,15 @@ class JobService:
         self._on_change(job)
         return job
 
-    async def _next_lines(self, name: str, place: int) -> tuple[int, int, list[bytes]] | None:
-        """Return (start, stop, result lines) of the first saved points of a job, with the id `name`, from `place` on.
+    async def _next_lines(self, job_id: str, place: int) -> tuple[int, int, list[bytes]] | None:
+        """Return (start, stop, result lines) of the first saved points of the job `job_id` from `place` on.
 
         `stop` is the index after the last point, and each point has one line. The result is None if no point from
         `place` on is saved. Raise JobNotFound.
         """
 
         def read() -> tuple[int, int, list[bytes]] | None:
-            found = self.repository.results(name, place, 1)
+            found = self.repository.results(job_id, place, 1)
             if not found:
                 return None
             chunk = found[0].chunk

@@ -249,15 +249,15 @@ def _profile(
     epsilon = _epsilon(response)
     if not isinstance(run, BoundsResponse) or epsilon is None:
         return
-    profiles, told = [Profile("The run", run.answers)], [*subtitle]
+    profiles, subtitle_lines = [Profile("The run", run.answers)], [*subtitle]
     if isinstance(fit, BoundsResponse) and response.gdp is not None:
         mu, regret = response.gdp.mu["value"], response.gdp.regret["value"]
         profiles.append(Profile(f"Gaussian differential privacy, mu {rounded_up(mu)}", fit.answers))
-        told.append(
+        subtitle_lines.append(
             f"mu holds where both error rates are at least {format_exact(response.gdp.smallest_rate)}. Its regret is "
             f"at most {rounded_up(regret, 2)}."
         )
-    yield profile(profiles, (epsilon, response.context.delta), told)
+    yield profile(profiles, (epsilon, response.context.delta), subtitle_lines)
 
 
 def _epsilon(response: AssessmentsResponse) -> float | None:

@@ -40,7 +40,7 @@ TEXT_WRITERS: Final[Mapping[str, Mapping[str, Callable[[Any], str]]]] = {
 LOAD_NOTHING_POLICY: Final = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 
-def _none(*_: Any) -> list[Any]:
+def _empty_list(*_: Any) -> list[Any]:
     return []
 
 
@@ -57,8 +57,8 @@ class Rendering:
 
     media_type: str
     write: Callable[[Any, DependencyResults, Sequence[bytes]], bytes]
-    dependencies: Callable[[Any], list[Dependency]] = _none
-    specs: Callable[[Any, DependencyResults], list[str]] = _none
+    dependencies: Callable[[Any], list[Dependency]] = _empty_list
+    specs: Callable[[Any, DependencyResults], list[str]] = _empty_list
     image: Image = "svg"
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     file_name: Callable[[bytes], str] | None = None
@@ -71,12 +71,12 @@ class Rendering:
     @property
     def has_images(self) -> bool:
         """Whether the body of the representation contains rendered charts."""
-        return self.specs is not _none
+        return self.specs is not _empty_list
 
     @property
     def is_expensive(self) -> bool:
         """Whether the rendering needs answers to other requests, or images, and is therefore cached."""
-        return self.has_images or self.dependencies is not _none
+        return self.has_images or self.dependencies is not _empty_list
 
     @property
     def content_type(self) -> str:

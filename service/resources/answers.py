@@ -211,11 +211,11 @@ def _are_narrower(found: EnclosureArray, known: EnclosureArray) -> BoolArray:
 
 
 def _evaluate_question(curves: TradeOffPair, question: QuestionSpec, tolerance: float) -> EngineAnswer:
-    found = _read(curves, question, tolerance)
+    found = _evaluate(curves, question, tolerance)
     return replace(found, cut_short=True) if found.limit is not None and was_cut_short() else found
 
 
-def _read(curves: TradeOffPair, question: QuestionSpec, tolerance: float) -> EngineAnswer:
+def _evaluate(curves: TradeOffPair, question: QuestionSpec, tolerance: float) -> EngineAnswer:
     count_work(AN_ANSWER)
     begin_limits(curves)
     worst = () if curves.worst_case is None else evaluate_question(curves.worst_case, question, tolerance).read

@@ -128,10 +128,10 @@ def _within_work(request: BoundsRequest, resolved: ResolvedRequest) -> tuple[Res
     for_a_job = request.method == ONLY_WHERE_ASKED and is_for_a_job(_quote(request, lambda: resolved))
     most = MOST_WORK * (1.0 if _distinct(request) == 1 else OF_SEVERAL)
     with at_most(WORK_OF_A_JOB if for_a_job else most) as work:
-        return _read(request, resolved, work)
+        return _evaluate(request, resolved, work)
 
 
-def _read(request: BoundsRequest, resolved: ResolvedRequest, work: Work) -> tuple[ResponseFields, TradeOffPair]:
+def _evaluate(request: BoundsRequest, resolved: ResolvedRequest, work: Work) -> tuple[ResponseFields, TradeOffPair]:
     mechanism, threat_model, worst_case = resolved.mechanism, resolved.threat_model, resolved.worst_case
     pointer, part = "/threat_model", request.threat_model
     try:

@@ -86,7 +86,9 @@ def rests_on(body: bytes | Mapping[str, Any], runs: Runs) -> bool:
     number.
     """
     found: Mapping[str, Any] = from_json(body) if isinstance(body, bytes) else body
-    pairs = _rows(found) if "columns" in found else product(_parts(found, "mechanism"), _parts(found, "threat_model"))
+    pairs = (
+        _swept_runs(found) if "columns" in found else product(_parts(found, "mechanism"), _parts(found, "threat_model"))
+    )
     return any(run_digest(found["engine_version"], *pair) in runs for pair in pairs)
 
 
@@ -103,7 +105,7 @@ def _parts(value: Any, name: str) -> Iterator[dict[str, Any]]:
             yield from _parts(each, name)
 
 
-def _rows(sweep: Mapping[str, Any]) -> Iterator[tuple[Any, Any]]:
+def _swept_runs(sweep: Mapping[str, Any]) -> Iterator[tuple[Any, Any]]:
     """Yield mechanism and threat model of each answered point of a sweep, and the worst case beside each, if any."""
     failed = {each["point"] for each in sweep["problems"]}
     beside = None if sweep["worst_case"] is None else sweep["worst_case"]["threat_model"]

@@ -190,7 +190,7 @@ def _record(known: JointBounds, question: QuestionSpec, answer: EngineAnswer) ->
 def _meet(known: dict[float, Logs], at: float, ends: Logs) -> None:
     """Record the bounds `ends` of ln of the number at the argument `at`, intersected with known bounds.
 
-    `known` has the bounds by argument.
+    `known` has the bounds by argument, and is changed in place.
     """
     low, high = known.get(at, ends)
     known[at] = max(low, ends[0]), min(high, ends[1])

@@ -59,7 +59,7 @@ def read_in_rounds(
     """
     if len(questions) == 1 and not (curves.add.evidence.is_certain and is_too_late(has_answer=False)):
         [asked] = questions
-        answer = _within(work.left, asked, partial(_first, curves, asked.read, tolerance))
+        answer = _evaluate_within(work.left, asked, partial(_first_answer, curves, asked.read, tolerance))
         return joint_answers(curves, [asked.read], [answer], tolerance) if answer.limit is not None else [answer]
     reading = _Rounds(curves, questions, tolerance, work.left / OF_SEVERAL)
     long = [at for at, each in enumerate(questions) if each.read.type == "gdp_mu"]
@@ -94,7 +94,7 @@ class _Rounds:
         Later questions share the work that earlier questions leave unused.
         """
         for place, at in enumerate(numbers):
-            self._read(at, work.left * share / (len(numbers) - place))
+            self._evaluate(at, work.left * share / (len(numbers) - place))
 
     def read_again(self, numbers: Sequence[int], work: Work) -> None:
         """Evaluate the questions whose answers lacked work again with more work, in rounds of alternating order.
@@ -114,11 +114,11 @@ class _Rounds:
                     return
                 if not self.found[at].cut_short:
                     continue
-                self._read(at, min(max(work.left / (len(wide) - place), work.left * LEAST_TURN), self.most))
+                self._evaluate(at, min(max(work.left / (len(wide) - place), work.left * LEAST_TURN), self.most))
                 turns += 1
                 for other in [other for other in wide[place + 1 :] if other in gaining and turns <= SHARED_TURNS]:
                     before = self.found[other]
-                    self._read(other, 0.0)
+                    self._evaluate(other, 0.0)
                     if self.found[other] is before:
                         gaining.remove(other)
 
@@ -142,7 +142,7 @@ class _Rounds:
         settled = zip(numbers, self.settled(numbers), strict=True)
         return [at for at, answer in settled if self.found[at].cut_short and answer.limit is not None]
 
-    def _read(self, at: int, share: float) -> None:
+    def _evaluate(self, at: int, share: float) -> None:
         """Evaluate the question with the index `at`, within `share` microseconds of work.
 
         When the time of the request is over, a question without an answer has the bounds that the known answers imply.
@@ -155,13 +155,15 @@ class _Rounds:
         ):
             self._implied = self._implied or self._implied_curves()
             curves = self._implied[asked.read.direction]
-            self.found[at] = _within(share, asked, partial(evaluate_question, curves, asked.read, self.tolerance))
+            self.found[at] = _evaluate_within(
+                share, asked, partial(evaluate_question, curves, asked.read, self.tolerance)
+            )
             return
-        read = _first if known is None else partial(_again, known)
-        self.found[at] = _within(share, asked, partial(read, self.curves, asked.read, self.tolerance))
+        read = _first_answer if known is None else partial(_refined_answer, known)
+        self.found[at] = _evaluate_within(share, asked, partial(read, self.curves, asked.read, self.tolerance))
 
 
-def _within(share: float, asked: AskedQuestion, read: Callable[[], EngineAnswer]) -> EngineAnswer:
+def _evaluate_within(share: float, asked: AskedQuestion, read: Callable[[], EngineAnswer]) -> EngineAnswer:
     try:
         with at_most(share):
             return read()
@@ -169,7 +171,7 @@ def _within(share: float, asked: AskedQuestion, read: Callable[[], EngineAnswer]
         raise attribute_error(error, asked.pointer, asked.sent) from None
 
 
-def _first(curves: TradeOffPair, question: QuestionSpec, tolerance: float) -> EngineAnswer:
+def _first_answer(curves: TradeOffPair, question: QuestionSpec, tolerance: float) -> EngineAnswer:
     """Return the first answer of `curves` to `question`, aimed at the relative width `tolerance`.
 
     For a weaker attacker, the answer against the worst case is evaluated first, since it caps the answer. It may use
@@ -183,7 +185,9 @@ def _first(curves: TradeOffPair, question: QuestionSpec, tolerance: float) -> En
     return replace(found, cut_short=found.cut_short or worst.cut_short)
 
 
-def _again(known: EngineAnswer, curves: TradeOffPair, question: QuestionSpec, tolerance: float) -> EngineAnswer:
+def _refined_answer(
+    known: EngineAnswer, curves: TradeOffPair, question: QuestionSpec, tolerance: float
+) -> EngineAnswer:
     """Return a new answer to `question` or the answer `known`, whichever is narrower.
 
     `tolerance` is the relative width aimed at.

@@ -35,8 +35,8 @@ class ExpositionWriter:
         pending = SERIES_BETWEEN_PAUSES
         for metric in self._registry.collect():
             name = f"{metric.name}_total" if metric.type == "counter" else metric.name
-            told = metric.documentation.replace("\\", r"\\").replace("\n", r"\n")
-            lines.append(f"# HELP {name} {told}\n# TYPE {name} {metric.type}\n")
+            help_text = metric.documentation.replace("\\", r"\\").replace("\n", r"\n")
+            lines.append(f"# HELP {name} {help_text}\n# TYPE {name} {metric.type}\n")
             for sample in metric.samples:
                 if sample.name.endswith("_created"):
                     continue

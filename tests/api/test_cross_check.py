@@ -27,7 +27,7 @@ BODY: Final[dict[str, Any]] = {
     "mechanism": {"type": "gaussian", "noise_multiplier": 1.25},
     "questions": [{"type": "delta", "epsilon": 1.0}],
 }
-MECHANISM: Final[dict[str, Any]] = BODY["mechanism"]
+SAME_RUN: Final = {**BODY, "questions": [{"type": "epsilon", "delta": 1e-5}]}
 OTHER_MECHANISM: Final = {"type": "gaussian", "noise_multiplier": 1.5}
 OTHER: Final = {**BODY, "mechanism": OTHER_MECHANISM}
 REQUEST: Final = BoundsRequest.model_validate(json.loads(json.dumps(BODY)), strict=False)
@@ -71,9 +71,11 @@ def test_a_wrong_number_is_never_served_again(tmp_path: Path) -> None:
         assert ready["status"] == "degraded"
         assert {"cross_check": "degraded"}.items() <= {each["name"]: each["status"] for each in ready["checks"]}.items()
         assert_quarantined(client)
+        assert_problem(client.post("/v1/bounds", json=SAME_RUN))
     assert DIGEST in (tmp_path / QUARANTINE_FILE).read_text()
     with running(tmp_path, share=0.0) as client:
         assert_quarantined(client)
+        assert_problem(client.post("/v1/bounds", json=SAME_RUN))
         assert client.get("/readyz").json()["status"] == "degraded"
 
 
@@ -84,10 +86,13 @@ def assert_quarantined(client: TestClient) -> None:
         client.post("/v1/bounds", content=spaced, headers={"Content-Type": "application/json"}),
         client.get(f"/v1/results/{DIGEST}"),
     ):
-        assert refused.status_code == 500
-        assert refused.json()["type"] == "/problems/result-quarantined"
-        assert "lower" not in refused.text
+        assert_problem(refused)
     assert client.post("/v1/bounds", json=OTHER).status_code == 200
+
+
+def assert_problem(refused: Any) -> None:
+    assert (refused.status_code, refused.json()["type"]) == (500, "/problems/result-quarantined")
+    assert "lower" not in refused.text
 
 
 JOB: Final = {"resource": "bounds", "request": BODY}

@@ -80,6 +80,17 @@ def test_no_resource_serves_a_number_of_a_disputed_run(tmp_path: Path) -> None:
         assert client.get("/readyz").json()["status"] == "degraded"
 
 
+def test_a_dispute_during_a_computation_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker computes numbers of a run that becomes disputed before its answer arrives: they are not served."""
+    with running(tmp_path, share=0.0) as client:
+        runner = client.app_state["services"].runner
+        monkeypatch.setattr("service.execution.runner.guard", lambda computation, _: (dispute(client), computation)[1])
+        assert_refused(client.post("/v1/assessments", json=ASSESSMENT))
+        monkeypatch.undo()
+        assert runner.results.quarantine.runs == {RUN}
+        assert_refused(client.post("/v1/assessments", json=ASSESSMENT))
+
+
 def assert_all_refused(client: TestClient) -> None:
     for name, sent in REFUSED.items():
         assert_refused(client.post(f"/v1/{name}", json=sent))

@@ -15,11 +15,14 @@ from service.engine_version import ENGINE_VERSION
 from service.execution.entry_mac import EntryAuthenticator
 from service.execution.quarantine import MARKER
 from service.resources.digest import digest
+from service.resources.disputed import run_digest
 from tests.api.test_decisions import run
 from tests.system.jobs import ADVANTAGE, SEAL_KEY, cluster, submit, wait_for, wait_until_ended
 from tests.system.running_server import running_server
 
 GAUSSIAN = {"mechanism": {"type": "gaussian", "noise_multiplier": 1.0}, "questions": [ADVANTAGE]}
+QUIETER = {"mechanism": {"type": "gaussian", "noise_multiplier": 2.5}, "questions": [ADVANTAGE]}
+OTHER = BoundsRequest.model_validate_json(json.dumps(QUIETER))
 DIGEST = digest("bounds", ENGINE_VERSION, BoundsRequest.model_validate_json(json.dumps(GAUSSIAN)))
 
 
@@ -65,6 +68,31 @@ def test_worker_records_decisions_and_disputed_results_are_refused(tmp_path: Pat
         assert (ended["state"], ended["problem"]["type"]) == ("failed", "/problems/result-quarantined")
         with closing(redis.Redis.from_url(made.redis.url)) as database:
             assert database.get(key) == entry, "no process has replaced the marker by a result"
+        assert_disputed_run_is_refused(client, made.redis.url)
+
+
+def share_run(address: str) -> None:
+    """Put the list of disputed runs into Redis, as another instance does."""
+    body = json.dumps([run_digest(ENGINE_VERSION, OTHER.mechanism, OTHER.threat_model)]).encode()
+    with closing(redis.Redis.from_url(address)) as database:
+        entry = EntryAuthenticator([SEAL_KEY]).sign("result:quarantine", "runs", body)
+        database.set("privacy_bounds:result:quarantine:runs", entry)
+
+
+def assert_disputed_run_is_refused(client: httpx2.Client, address: str) -> None:
+    """Check that worker and instance refuse a run that another instance disputes, and answer for other runs."""
+    before = submit(client, "bounds", QUIETER)
+    assert wait_until_ended(client, before)["state"] == "succeeded"
+    share_run(address)
+    swept = QUIETER | {"vary": {"/mechanism/noise_multiplier": {"values": [2.5, 2.75]}}}
+    sweep = submit(client, "sweeps", swept)
+    assert wait_until_ended(client, sweep)["state"] == "succeeded"
+    refused, free = client.get(f"{sweep}/results").json()["points"]
+    assert (refused["problem"]["type"], free["problem"]) == ("/problems/result-quarantined", None)
+    later = wait_until_ended(client, submit(client, "bounds", QUIETER))
+    assert (later["state"], later["problem"]["type"]) == ("failed", "/problems/result-quarantined")
+    wait_for(lambda: client.get(f"{before}/results").status_code == 500)
+    assert_refused(client, before)
 
 
 def assert_decision(record: dict[str, Any], job: dict[str, Any]) -> None:

@@ -80,26 +80,26 @@ class JobStreamResponse(StreamingResponse):
             await send({"type": "http.response.body", "body": b""})
 
 
-async def event_stream(jobs: JobService, name: str, requester: str, after: int) -> AsyncGenerator[bytes]:
+async def event_stream(jobs: JobService, job_id: str, requester: str, after: int) -> AsyncGenerator[bytes]:
     """Yield server-sent events `progress` after each change of a job since revision `after`, and `ended` at its end.
 
     The data of each event is the job as JSON, and its id the revision. Without a change there is a `progress` every 1.5
     seconds. Raise JobNotFound.
     """
-    async for each in jobs.watch(name, requester, after):
+    async for each in jobs.watch(job_id, requester, after):
         event = "ended" if each.state in ENDED else "progress"
         data = job_response(each).json_bytes().decode()
         yield format_sse_event(data_str=data, event=event, id=str(each.revision), retry=1000)
 
 
 async def result_stream(
-    jobs: JobService, name: str, requester: str, start: int, table: CsvWriter | None
+    jobs: JobService, job_id: str, requester: str, start: int, table: CsvWriter | None
 ) -> AsyncGenerator[bytes]:
     """Yield the result lines of a job from point `start` on, as JSON lines, or as CSV if `table` is given.
 
     A part has at most 200 lines. Raise JobNotFound.
     """
-    async for lines in jobs.stream_results(name, requester, start):
+    async for lines in jobs.stream_results(job_id, requester, start):
         for first in range(0, len(lines), SLICE_LINES):
             part = lines[first : first + SLICE_LINES]
             yield b"\n".join(part) + b"\n" if table is None else table.write(map(json.loads, part))

@@ -17,7 +17,7 @@ def add_requests(document: dict[str, Any], requests: dict[str, Any]) -> None:
     """Add the schemas `requests` of requests to an OpenAPI document that has the schemas of responses.
 
     If both have a schema of the same name and the schemas differ, or refer to schemas that do, the name of the response
-    schema ends in `Echo`.
+    schema ends in `Echo`. The `document` is changed in place.
     """
     requests = _without_null_defaults(requests)  # the framework has left them out of the responses
     responses: dict[str, Any] = document["components"]["schemas"]
@@ -48,8 +48,8 @@ def add_requests(document: dict[str, Any], requests: dict[str, Any]) -> None:
 def hoist_components(document: dict[str, Any]) -> None:
     """Move every schema with a name of its own (`api_schemas.base.named_schema`) to the components.
 
-    A reference replaces the schema at each position, and keeps the description and the default of that position. Raise
-    ValueError if two different schemas have one name.
+    The `document` is changed in place. A reference replaces the schema at each position, and keeps the description and
+    the default of that position. Raise ValueError if two different schemas have one name.
     """
     schemas: dict[str, Any] = document["components"]["schemas"]
     found: dict[str, Any] = {}

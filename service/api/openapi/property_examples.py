@@ -51,7 +51,7 @@ def _show(schema: dict[str, Any], value: Any) -> None:
     """Set `value` as the example of a property, whose schema is `schema`.
 
     Do nothing if the schema lists its values or has an example, and for null, an object or a list of objects. Of a
-    list, three items are shown.
+    list, three items are shown. The `schema` is changed in place.
     """
     if value is None or isinstance(value, dict) or SAYS_ITS_VALUES & schema.keys():
         return

@@ -49,13 +49,13 @@ async def readyz(request: Request, services: InjectedServices, verbose: Verbose 
         require_scope(request.scope, "metrics")
     report = services.readiness.report()
     may_see = "metrics" in caller_of(request.scope).scopes
-    return _told(report, shows_checks=may_see and (verbose is not None or report.status != "ready"))
+    return _readiness_response(report, shows_checks=may_see and (verbose is not None or report.status != "ready"))
 
 
 @verdict_router.get("/readyz", response_model=ReadyResponse, name="readyz")
 async def verdict(services: InjectedServices) -> Response:
     """Report whether the service can answer, without details. The operator port serves the details."""
-    return _told(services.readiness.report(), shows_checks=False)
+    return _readiness_response(services.readiness.report(), shows_checks=False)
 
 
 @details_router.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
@@ -64,7 +64,7 @@ async def metrics(services: InjectedServices) -> Response:
     return Response(await services.metrics.shared_exposition.text(), media_type=CONTENT_TYPE_LATEST)
 
 
-def _told(report: ReadyResponse, *, shows_checks: bool) -> Response:
+def _readiness_response(report: ReadyResponse, *, shows_checks: bool) -> Response:
     status = UNREADY if report.status == "unready" else 200
     shown = report if shows_checks else ReadyResponse(status=report.status, checks=())
     return Response(shown.json_bytes(), status, {"Cache-Control": "no-store"}, "application/json")

@@ -91,5 +91,5 @@ def _translate_error(error: ResponseError) -> Exception:
     if not is_refusal and any(part in text for part in UNREADABLE_PARTS):
         return JobNotFound("the record of the job cannot be read")
     code = CODES.get(type(error)) or next((part for part in REJECTION_PARTS if part in text), "")
-    told = text if text.startswith(code) else f"{code} {text}"
-    return JobsUnavailable(f"Redis refuses: {told[:LONGEST_REASON]}")
+    reason = text if text.startswith(code) else f"{code} {text}"
+    return JobsUnavailable(f"Redis refuses: {reason[:LONGEST_REASON]}")

@@ -51,52 +51,52 @@ def migrate(store: RedisStore, logger: FilteringBoundLogger) -> None:
     logger.info("jobs", state="carried over", jobs=len(names))
 
 
-def _migrate_job(store: RedisStore, name: str) -> None:
+def _migrate_job(store: RedisStore, job_id: str) -> None:
     with store.client.connection() as client:
-        held = client.hgetall(JOB + name)
-        lines = client.hgetall(f"{JOB}{name}:lines")
+        held = client.hgetall(JOB + job_id)
+        lines = client.hgetall(f"{JOB}{job_id}:lines")
         if b"idempotency" in held:  # which were not those of a requester
             client.unlink(held[b"idempotency"])
     job, request = (
-        _job(store.authenticator, name, held),
-        store.authenticator.verify("request", name, held.get(b"request", b"")),
+        _job(store.authenticator, job_id, held),
+        store.authenticator.verify("request", job_id, held.get(b"request", b"")),
     )
     if request is None:
         raise JobNotFound
     chunks = (
-        [_migrated_chunk(store.authenticator, name, *entry) for entry in lines.items()] if job.state in ENDED else []
+        [_migrated_chunk(store.authenticator, job_id, *entry) for entry in lines.items()] if job.state in ENDED else []
     )
     store.import_job(job, request, chunks)
 
 
-def _job(seals: EntryAuthenticator, name: str, held: dict[bytes, bytes]) -> StoredJob:
+def _job(seals: EntryAuthenticator, job_id: str, held: dict[bytes, bytes]) -> StoredJob:
     """Return the job in the fields `held` of a Redis record that an early release of the service wrote.
 
     Raise JobNotFound if the record was not signed with the shared key. `seals` verifies signatures with this key.
     """
-    record = seals.verify("job", name, held.get(b"record", b""))
+    record = seals.verify("job", job_id, held.get(b"record", b""))
     if record is None:
         raise JobNotFound
     fields: dict[str, Any] = json.loads(record)
     fields |= {"kept_seconds": fields["expires"] - fields["created"], "requester": REQUESTER}
     state: Any = held.get(b"state", b"").decode()
     if state not in ENDED:
-        return StoredJob(id=name, **fields, updated=fields["created"])
+        return StoredJob(id=job_id, **fields, updated=fields["created"])
     problem = held.get(b"problem")
     return StoredJob(
-        id=name,
+        id=job_id,
         **fields,
         state=state,
         done=int(held[b"done"]),
         failed=int(held[b"failed"]),
         revision=int(held[b"revision"]),
         updated=float(held.get(b"updated", 0)),
-        problem=None if problem is None else seals.verify("problem", name, problem),
+        problem=None if problem is None else seals.verify("problem", job_id, problem),
     )
 
 
-def _migrated_chunk(seals: EntryAuthenticator, name: str, text: bytes, sealed: bytes) -> ChunkResult:
-    lines = seals.verify("lines", f"{name}:{text.decode()}", sealed)
+def _migrated_chunk(seals: EntryAuthenticator, job_id: str, text: bytes, sealed: bytes) -> ChunkResult:
+    lines = seals.verify("lines", f"{job_id}:{text.decode()}", sealed)
     if lines is None:
         raise JobNotFound
     start, _, stop = text.decode().partition("-")

@@ -85,7 +85,7 @@ class RedisOverview(ABC):
     def _readable_jobs(self, found: Any, *, give_up: bool = True) -> Iterator[StoredJob]: ...
 
     @abstractmethod
-    def _parse_job(self, name: str, pairs: Sequence[bytes]) -> StoredJob: ...
+    def _parse_job(self, job_id: str, pairs: Sequence[bytes]) -> StoredJob: ...
 
     def backlog(self) -> Backlog:
         """Return the number of active jobs, and when the oldest was accepted (seconds since 1970; None: no job)."""
@@ -113,14 +113,14 @@ class RedisOverview(ABC):
         named = (each.decode(errors="replace").partition(" ") for each in found[::2])
         return [Worker(name, version, float(seen)) for (name, _, version), seen in zip(named, found[1::2], strict=True)]
 
-    def dispatched_chunks(self, name: str) -> Sequence[DispatchedChunk]:
+    def dispatched_chunks(self, job_id: str) -> Sequence[DispatchedChunk]:
         """Return the chunks (ranges of points) of a job that were given to workers and have no results yet.
 
         The chunks are in the order of their points. The holder of a claim is always SOMEBODY, because Redis does not
         store the name. Raise JobNotFound for an unknown job.
         """
-        record, *found = self._run(_HELD, name)
-        self._parse_job(name, record)
+        record, *found = self._run(_HELD, job_id)
+        self._parse_job(job_id, record)
         chunks: list[DispatchedChunk] = []
         for text, tries, until in found:
             match = PIECE.fullmatch(text)
@@ -130,27 +130,30 @@ class RedisOverview(ABC):
             chunks.append(DispatchedChunk(Chunk(int(match[1]), int(match[2])), int(tries), worker, float(until or 0)))
         return sorted(chunks, key=lambda each: each.chunk.start)
 
-    def keep_trace(self, name: str, traceparent: str) -> None:
-        """Store the traceparent (id of a trace) of the request that brings the job with the id `name`.
+    def keep_trace(self, job_id: str, traceparent: str) -> None:
+        """Store the traceparent (id of a trace) of the request that brings the job `job_id`.
 
         Redis keeps it for TRACE_SECONDS (7 days).
         """
-        self._run(_KEEP_TRACE, name, traceparent, TRACE_SECONDS)
+        self._run(_KEEP_TRACE, job_id, traceparent, TRACE_SECONDS)
 
-    def trace_of(self, name: str) -> str | None:
-        """Return the traceparent (id of a trace) of the job with the id `name`, or None.
+    def trace_of(self, job_id: str) -> str | None:
+        """Return the traceparent (id of a trace) of the job `job_id`, or None.
 
         The result is None for an unknown job, for a job without a trace, and TRACE_SECONDS (7 days) after the job was
         sent.
         """
-        found = self._run(_TRACE, name)
+        found = self._run(_TRACE, job_id)
         return None if found is None else found.decode(errors="replace")
 
     def probe(self) -> None:
         """Write a key to Redis that expires immediately. Raise JobsUnavailable if Redis rejects the write."""
         self._run(_PROBE)
 
-    def remove(self, name: str) -> None:
-        """Remove a job with its results and its idempotency key. Cancel an active job first. Raise JobNotFound."""
-        if not self._run(_REMOVE, name):
+    def remove(self, job_id: str) -> None:
+        """Remove a job with its results and its idempotency key.
+
+        An active job is cancelled before. Raise JobNotFound for an unknown job.
+        """
+        if not self._run(_REMOVE, job_id):
             raise JobNotFound

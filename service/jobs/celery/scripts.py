@@ -234,7 +234,7 @@ return name
 """
 )
 """ARGV: name, requester, hash of its idempotency key, fingerprint, quota of jobs and of bytes, request, bytes beside
-the request, epoch, fields. Returns the name of the job that has the key, `reused` or `full`.
+the request, epoch, fields. Returns the id of the job that has the key, `reused` or `full`.
 """
 
 GET: Final = "return head(ARGV[1])"

@@ -105,10 +105,10 @@ class RedisStore(RedisOverview):
         size: int,
         stored: int = 0,
     ) -> str:
-        """Write the record of a job that already has `stored` bytes of results, and return a name.
+        """Write the record of a job that already has `stored` bytes of results, and return an id.
 
         `request` is the JSON of the request, `key` the idempotency key or None, and `fingerprint` identifies the body.
-        `quota` limits all jobs, and `size` the points of the first chunks. Return the name of the job, or of an earlier
+        `quota` limits all jobs, and `size` the points of the first chunks. Return the id of the job, or of an earlier
         job with the same idempotency key. Return "reused" for a key of a different request, and "full" if the quota is
         exhausted.
         """
@@ -132,15 +132,15 @@ class RedisStore(RedisOverview):
         listed = [part for pair in fields.items() for part in pair]
         return cast("str", self._run(scripts.ADD, job.id, job.requester, hashed, text, *limits, *listed).decode())
 
-    def get(self, name: str) -> StoredJob:
-        """Return the current state of the job with the id `name`. Raise JobNotFound if there is no such job."""
-        return self._parse_job(name, self._run(scripts.GET, name))
+    def get(self, job_id: str) -> StoredJob:
+        """Return the current state of the job `job_id`. Raise JobNotFound if there is no such job."""
+        return self._parse_job(job_id, self._run(scripts.GET, job_id))
 
-    def request(self, name: str) -> bytes:
+    def request(self, job_id: str) -> bytes:
         """Return the JSON of the request of an active job. Raise JobNotFound for an ended or unknown job."""
-        held, sealed = self._run(scripts.REQUEST, name)
-        self._parse_job(name, held)
-        request = self.authenticator.verify("request", name, sealed or b"")
+        held, sealed = self._run(scripts.REQUEST, job_id)
+        self._parse_job(job_id, held)
+        request = self.authenticator.verify("request", job_id, sealed or b"")
         if request is None:
             raise JobNotFound
         return request
@@ -158,28 +158,28 @@ class RedisStore(RedisOverview):
         jobs = tuple(self._readable_jobs((each[:2] for each in found[:limit]), give_up=False))
         return Page(jobs, found[limit - 1][2].decode() if len(found) > limit else None)
 
-    def cancel(self, name: str) -> StoredJob:
-        """Cancel the job with the id `name`, unless it has ended, and return it. Raise JobNotFound."""
-        cancelled = self._parse_job(name, self._run(scripts.END, name, "cancelled", "", ""))
+    def cancel(self, job_id: str) -> StoredJob:
+        """Cancel the job `job_id`, unless it has ended, and return it. Raise JobNotFound."""
+        cancelled = self._parse_job(job_id, self._run(scripts.END, job_id, "cancelled", "", ""))
         self._wait_until_written()
         return cancelled
 
-    def fail(self, name: str, generation: int, problem: bytes) -> StoredJob:
+    def fail(self, job_id: str, generation: int, problem: bytes) -> StoredJob:
         """End an active job with the problem document `problem`, and return the job.
 
-        Change nothing if the job has ended or was restarted after this `generation`, a counter of its restarts.
+        Nothing is changed if the job has ended or was restarted after this `generation`, a counter of its restarts.
         """
-        sealed = self.authenticator.sign("problem", name, problem)
-        return self._parse_job(name, self._run(scripts.END, name, "failed", sealed, generation))
+        sealed = self.authenticator.sign("problem", job_id, problem)
+        return self._parse_job(job_id, self._run(scripts.END, job_id, "failed", sealed, generation))
 
-    def results(self, name: str, start: int, most: int = 1) -> Sequence[ChunkResult]:
+    def results(self, job_id: str, start: int, most: int = 1) -> Sequence[ChunkResult]:
         """Return up to `most` saved chunks (ranges of points with results) that contain points from `start` on.
 
         They are in the order of their points. If no results of `start` are saved, the list has saved chunks of later
         points, or none. Raise JobNotFound if there is no such job, and JobsUnavailable for a forged result.
         """
-        held, *found = self._run(scripts.RESULTS, name, start, most)
-        job = self._parse_job(name, held)
+        held, *found = self._run(scripts.RESULTS, job_id, start, most)
+        job = self._parse_job(job_id, held)
         kept: list[ChunkResult] = []
         for text, sealed in found:
             chunk = _parse_chunk(job, text)
@@ -214,8 +214,8 @@ class RedisStore(RedisOverview):
     def save(self, claim: ClaimedChunk, lines: bytes, size: int) -> StoredJob:
         """Save the results of a claimed chunk (range of points), and return its job.
 
-        `lines` are the results in their stored form. Later chunks of the job may have `size` points. Change nothing if
-        the chunk has results, was split, or belongs to a job that ended or was restarted.
+        `lines` are the results in their stored form. Later chunks of the job may have `size` points. Nothing is changed
+        if the chunk has results, was split, or belongs to a job that ended or was restarted.
         """
         chunk = claim.chunk
         sealed = self._signed_lines(claim.job, chunk, lines)
@@ -231,15 +231,15 @@ class RedisStore(RedisOverview):
         texts = map(_format_chunk, chunks)
         self._run(scripts.REQUEUE, *_claim_arguments(claim), claim.tries, tries, chunks[0].points, *texts)
 
-    def restart(self, name: str, generation: int, engine_version: str, digest: str, size: int) -> StoredJob:
+    def restart(self, job_id: str, generation: int, engine_version: str, digest: str, size: int) -> StoredJob:
         """Restart an active job under another engine version, and delete its results.
 
-        Change nothing if the job has ended or was restarted after this `generation`. `digest` is that of the request
-        under the new version. `size` is the number of points of its first chunks.
+        Nothing is changed if the job has ended or was restarted after this `generation`. `digest` is that of the
+        request under the new version. `size` is the number of points of its first chunks.
         """
         body = {"digest": digest, "engine_version": engine_version, "generation": generation + 1}
-        sealed = self.authenticator.sign("version of a job", name, json.dumps(body).encode())
-        return self._parse_job(name, self._run(scripts.RESTART, name, generation, engine_version, sealed, size))
+        sealed = self.authenticator.sign("version of a job", job_id, json.dumps(body).encode())
+        return self._parse_job(job_id, self._run(scripts.RESTART, job_id, generation, engine_version, sealed, size))
 
     def announce(self, worker: str, engine_version: str) -> None:
         """Record that the worker process named `worker`, of this engine version, is alive now."""
@@ -282,9 +282,9 @@ class RedisStore(RedisOverview):
         return cast("str", self._run(scripts.EPOCH, secrets.token_hex(8)).decode())
 
     def unreadable_records(self) -> Sequence[str]:
-        """Return the names of jobs that were ended because their records were unreadable. Return each name once.
+        """Return the ids of jobs that were ended because their records were unreadable. Return each id once.
 
-        One call returns at most 100 names. The list is empty if there are none.
+        One call returns at most 100 ids. The list is empty if there are none.
         """
         found = self._run(scripts.QUARANTINED)
         return [each.decode(errors="replace") for each in found] if isinstance(found, list) else []
@@ -310,20 +310,20 @@ class RedisStore(RedisOverview):
                 if give_up:
                     self._run(scripts.QUARANTINE, name)
 
-    def _parse_job(self, name: str, pairs: Sequence[bytes]) -> StoredJob:
+    def _parse_job(self, job_id: str, pairs: Sequence[bytes]) -> StoredJob:
         """Build a job from `pairs`, the names and values of the fields of its Redis record in turn.
 
         Raise JobNotFound for a record without a valid signature, such as that of an unknown job. Raise JobsUnavailable
         for an inconsistent record, such as more failed points than computed ones.
         """
         held = dict(zip(pairs[::2], pairs[1::2], strict=True))
-        record = self.authenticator.verify("job", name, held.get(b"record", b""))
-        about = self.authenticator.verify("version of a job", name, held.get(b"about", b""))
+        record = self.authenticator.verify("job", job_id, held.get(b"record", b""))
+        about = self.authenticator.verify("version of a job", job_id, held.get(b"about", b""))
         if record is None or about is None:
             raise JobNotFound
         problem = held.get(b"problem")
         job = StoredJob(
-            id=name,
+            id=job_id,
             **json.loads(record),
             **json.loads(about),
             done=_parse_count(held.get(b"done")),
@@ -332,7 +332,7 @@ class RedisStore(RedisOverview):
             updated=_parse_time(held.get(b"updated")),
             expires=_parse_time(held.get(b"expires")),
             state=cast("JobState", held.get(b"state", b"").decode(errors="replace")),
-            problem=None if problem is None else self.authenticator.verify("problem", name, problem),
+            problem=None if problem is None else self.authenticator.verify("problem", job_id, problem),
         )
         plain = held.get(b"version"), held.get(b"generation"), held.get(b"requester"), held.get(b"total")
         sealed = job.engine_version, job.generation, job.requester, job.total

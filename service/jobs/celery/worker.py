@@ -37,7 +37,7 @@ from service.jobs.errors import JobsUnavailable
 from service.jobs.job_plan import JobConstraints
 from service.parsing import RequestValidator
 from service.resources.abstract import Computation
-from service.resources.disputed import NO_RUNS, Runs
+from service.resources.disputed import NO_RUNS, Runs, rests_on
 from service.settings import Settings
 from service.telemetry.audit import AuditStream
 from service.telemetry.metrics import Metrics
@@ -125,10 +125,11 @@ class SharedResultStore:
         """Return the stored result of a resource with this request digest, or None.
 
         `computation` is the resource. The result is None if the entry is missing or forged, or if Redis is unavailable.
-        Raise ResultQuarantined for a result that a second computation disputes.
+        Raise ResultQuarantined for a disputed result, and for a result with a number of a disputed run.
         """
         body = await self._cache.get(computation.name, digest)
-        if body == MARKER:
+        runs = NO_RUNS if body is None else await self.disputed_runs()
+        if body == MARKER or (body is not None and runs and await asyncio.to_thread(rests_on, body, runs)):
             raise ResultQuarantined(digest)
         return body
 
@@ -231,7 +232,7 @@ class ComputeThread:
     async def _tick(self) -> None:
         """Remove expired jobs, restart jobs whose engine version has no worker, and wake workers.
 
-        Start computing without a wake message if chunks wait and a process is free for MAX_MESSAGE_WAIT_SECONDS (6 s).
+        Computing starts without a wake message if chunks wait and a process is free for MAX_MESSAGE_WAIT_SECONDS (6 s).
         """
         try:
             has_work = await asyncio.to_thread(self._run_housekeeping)

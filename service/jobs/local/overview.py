@@ -29,36 +29,36 @@ def announced_workers(database: sqlite3.Connection) -> Sequence[Worker]:
     return [Worker(*row) for row in rows]
 
 
-def dispatched_chunks(database: sqlite3.Connection, name: str) -> Sequence[DispatchedChunk]:
-    """Return the chunks (ranges of points) of the job with the id `name` that workers have, without results so far.
+def dispatched_chunks(database: sqlite3.Connection, job_id: str) -> Sequence[DispatchedChunk]:
+    """Return the chunks (ranges of points) of the job `job_id` that workers have, without results so far.
 
     They are in the order of their points, and requeued chunks have no worker. Raise JobNotFound for an unknown job.
     """
-    read_job(database, name)
+    read_job(database, job_id)
     rows = database.execute(
-        "SELECT start, stop, tries, worker, until FROM claims WHERE job = ? ORDER BY start", (name,)
+        "SELECT start, stop, tries, worker, until FROM claims WHERE job = ? ORDER BY start", (job_id,)
     )
     return [DispatchedChunk(Chunk(start, stop), tries, worker, until) for start, stop, tries, worker, until in rows]
 
 
-def keep_trace(database: sqlite3.Connection, name: str, traceparent: str) -> None:
-    """Store the traceparent (id of a trace) of the job with the id `name`.
+def keep_trace(database: sqlite3.Connection, job_id: str, traceparent: str) -> None:
+    """Store the traceparent (id of a trace) of the job `job_id`.
 
     The table is no part of the schema: files without traces have none. Traces of removed jobs are deleted.
     """
     database.execute("CREATE TABLE IF NOT EXISTS traces (job TEXT PRIMARY KEY, parent TEXT NOT NULL) STRICT")
     database.execute("DELETE FROM traces WHERE job NOT IN (SELECT id FROM jobs)")
-    database.execute("INSERT OR REPLACE INTO traces VALUES (?, ?)", (name, traceparent))
+    database.execute("INSERT OR REPLACE INTO traces VALUES (?, ?)", (job_id, traceparent))
 
 
-def trace_of(database: sqlite3.Connection, name: str) -> str | None:
-    """Return the traceparent (id of a trace) of the job with the id `name`, or None.
+def trace_of(database: sqlite3.Connection, job_id: str) -> str | None:
+    """Return the traceparent (id of a trace) of the job `job_id`, or None.
 
     The result is None for an unknown job and for a job without a trace.
     """
     if database.execute("SELECT 1 FROM sqlite_master WHERE name = 'traces'").fetchone() is None:
         return None
-    row = database.execute("SELECT parent FROM traces WHERE job = ?", (name,)).fetchone()
+    row = database.execute("SELECT parent FROM traces WHERE job = ?", (job_id,)).fetchone()
     return None if row is None else str(row[0])
 
 

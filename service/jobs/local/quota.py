@@ -63,11 +63,11 @@ def largest_active(database: sqlite3.Connection) -> Sequence[StoredJob]:
     return [job_from_row(row) for row in database.execute(found)]
 
 
-def remove(database: sqlite3.Connection, name: str) -> None:
-    """Remove the job with the id `name` with its request, results and claims from the database.
+def remove(database: sqlite3.Connection, job_id: str) -> None:
+    """Remove the job `job_id` with its request, results and claims from the database.
 
     Do nothing if there is no such job.
     """
-    database.execute("DELETE FROM jobs WHERE id = ?", (name,))
+    database.execute("DELETE FROM jobs WHERE id = ?", (job_id,))
     for table in ("requests", "pieces", "claims"):
-        database.execute(f"DELETE FROM {table} WHERE job = ?", (name,))
+        database.execute(f"DELETE FROM {table} WHERE job = ?", (job_id,))

@@ -57,9 +57,9 @@ def job_from_row(row: Sequence[Any]) -> StoredJob:
     return StoredJob(**dict(zip(COLUMNS, row, strict=True)))
 
 
-def read_job(database: sqlite3.Connection, name: str) -> StoredJob:
-    """Return the current state of the job with the id `name`. Raise JobNotFound if there is no such job."""
-    row = database.execute(f"SELECT {NAMES} FROM jobs WHERE id = ?", (name,)).fetchone()
+def read_job(database: sqlite3.Connection, job_id: str) -> StoredJob:
+    """Return the current state of the job `job_id`. Raise JobNotFound if there is no such job."""
+    row = database.execute(f"SELECT {NAMES} FROM jobs WHERE id = ?", (job_id,)).fetchone()
     if row is None:
         raise JobNotFound
     return job_from_row(row)

@@ -103,15 +103,15 @@ class SqliteStore:
             database.execute("INSERT INTO requests VALUES (?, ?)", (job.id, request))
         return job
 
-    def get(self, name: str) -> StoredJob:
-        """Return the current state of the job with the id `name`. Raise JobNotFound if there is no such job."""
+    def get(self, job_id: str) -> StoredJob:
+        """Return the current state of the job `job_id`. Raise JobNotFound if there is no such job."""
         with self._file.read_connection() as database:
-            return read_job(database, name)
+            return read_job(database, job_id)
 
-    def request(self, name: str) -> bytes:
+    def request(self, job_id: str) -> bytes:
         """Return the JSON of the request of an active job. Raise JobNotFound for an ended or unknown job."""
         with self._file.read_connection() as database:
-            row = database.execute("SELECT body FROM requests WHERE job = ?", (name,)).fetchone()
+            row = database.execute("SELECT body FROM requests WHERE job = ?", (job_id,)).fetchone()
         if row is None:
             raise JobNotFound
         return bytes(row[0])
@@ -134,25 +134,25 @@ class SqliteStore:
         found = tuple(job_from_row(row[1:]) for row in rows[:limit])
         return Page(found, str(rows[limit - 1][0]) if len(rows) > limit else None)
 
-    def cancel(self, name: str) -> StoredJob:
-        """Cancel the job with the id `name`, unless it has ended, and return it. Raise JobNotFound."""
+    def cancel(self, job_id: str) -> StoredJob:
+        """Cancel the job `job_id`, unless it has ended, and return it. Raise JobNotFound."""
         with self._file.write_transaction() as database:
-            return self._end(database, read_job(database, name), "cancelled")
+            return self._end(database, read_job(database, job_id), "cancelled")
 
-    def results(self, name: str, start: int, most: int = 1) -> Sequence[ChunkResult]:
+    def results(self, job_id: str, start: int, most: int = 1) -> Sequence[ChunkResult]:
         """Return up to `most` saved chunks (ranges of points with results) that contain points from `start` on.
 
         They are in the order of their points. If no results of `start` are saved, the list has saved chunks of later
         points, or none. Raise JobNotFound if there is no such job.
         """
         with self._file.read_connection() as database:
-            read_job(database, name)
+            read_job(database, job_id)
             # The chunk that contains `start` may begin earlier. The inner query finds its start through the index.
             rows = database.execute(
                 "SELECT start, stop, lines FROM pieces WHERE job = ?1 AND start >= coalesce("
                 "(SELECT start FROM pieces WHERE job = ?1 AND start <= ?2 ORDER BY start DESC LIMIT 1), ?2) "
                 "AND stop > ?2 ORDER BY start LIMIT ?3",
-                (name, start, most),
+                (job_id, start, most),
             ).fetchall()
         return [ChunkResult(Chunk(row[0], row[1]), row[2]) for row in rows]
 
@@ -218,8 +218,8 @@ class SqliteStore:
     def save(self, claim: ClaimedChunk, lines: bytes, size: int) -> StoredJob:
         """Save the results of a claimed chunk (range of points), and return the job.
 
-        `lines` are the results in their stored form. Later chunks of the job may have `size` points. Change nothing if
-        the chunk has results, was split, or belongs to a job that ended or was restarted. Raise JobNotFound for a
+        `lines` are the results in their stored form. Later chunks of the job may have `size` points. Nothing is changed
+        if the chunk has results, was split, or belongs to a job that ended or was restarted. Raise JobNotFound for a
         removed job.
         """
         chunk = claim.chunk
@@ -251,35 +251,35 @@ class SqliteStore:
             size = chunks[0].points
             database.execute("UPDATE jobs SET size = min(size, ?) WHERE id = ?", (size, claim.job.id))
 
-    def fail(self, name: str, generation: int, problem: bytes) -> StoredJob:
+    def fail(self, job_id: str, generation: int, problem: bytes) -> StoredJob:
         """End an active job with the JSON problem document `problem`, and return the job.
 
-        Change nothing if the job has ended or was restarted after this `generation`, a counter of its restarts.
+        Nothing is changed if the job has ended or was restarted after this `generation`, a counter of its restarts.
         """
         with self._file.write_transaction() as database:
-            job = read_job(database, name)
+            job = read_job(database, job_id)
             return self._end(database, job, "failed", problem) if job.generation == generation else job
 
-    def restart(self, name: str, generation: int, engine_version: str, digest: str, size: int) -> StoredJob:
+    def restart(self, job_id: str, generation: int, engine_version: str, digest: str, size: int) -> StoredJob:
         """Restart an active job under another engine version, and delete its results.
 
-        Change nothing if the job has ended or was restarted after this `generation`. `digest` is that of the request
-        under the new version. `size` is the number of points of its first chunks.
+        Nothing is changed if the job has ended or was restarted after this `generation`. `digest` is that of the
+        request under the new version. `size` is the number of points of its first chunks.
         """
         with self._file.write_transaction() as database:
-            job = read_job(database, name)
+            job = read_job(database, job_id)
             if job.generation != generation or job.state not in ("queued", "running"):
                 return job
             freed = "(SELECT coalesce(sum(length(lines)), 0) FROM pieces WHERE job = id)"
             job = self._update_active(
                 database,
-                name,
+                job_id,
                 "generation = generation + 1, done = 0, failed = 0, state = 'queued', engine_version = ?, digest = ?, "
                 f"size = ?, cursor = 0, work = 0, class = 0, bytes = bytes - {freed}",
                 (engine_version, digest, size),
             )
             for table in ("pieces", "claims"):
-                database.execute(f"DELETE FROM {table} WHERE job = ?", (name,))
+                database.execute(f"DELETE FROM {table} WHERE job = ?", (job_id,))
             return job
 
     def announce(self, worker: str, engine_version: str) -> None:
@@ -347,37 +347,40 @@ class SqliteStore:
         with self._file.read_connection() as database:
             return overview.announced_workers(database)
 
-    def dispatched_chunks(self, name: str) -> Sequence[DispatchedChunk]:
+    def dispatched_chunks(self, job_id: str) -> Sequence[DispatchedChunk]:
         """Return the chunks (ranges of points) of a job that were given to workers and have no results yet.
 
         They are in the order of their points, and requeued chunks have no worker. Raise JobNotFound for an unknown job.
         """
         with self._file.read_connection() as database:
-            return overview.dispatched_chunks(database, name)
+            return overview.dispatched_chunks(database, job_id)
 
-    def keep_trace(self, name: str, traceparent: str) -> None:
-        """Store the traceparent (id of a trace) of the request that brings the job with the id `name`."""
+    def keep_trace(self, job_id: str, traceparent: str) -> None:
+        """Store the traceparent (id of a trace) of the request that brings the job `job_id`."""
         with self._file.write_transaction() as database:
-            overview.keep_trace(database, name, traceparent)
+            overview.keep_trace(database, job_id, traceparent)
 
-    def trace_of(self, name: str) -> str | None:
-        """Return the traceparent (id of a trace) of the job with the id `name`, or None.
+    def trace_of(self, job_id: str) -> str | None:
+        """Return the traceparent (id of a trace) of the job `job_id`, or None.
 
         The result is None for an unknown job and for a job without a trace.
         """
         with self._file.read_connection() as database:
-            return overview.trace_of(database, name)
+            return overview.trace_of(database, job_id)
 
     def probe(self) -> None:
         """Write to the file without changing jobs. Raise JobsUnavailable if the file cannot be written."""
         with self._file.write_transaction() as database:
             overview.probe(database)
 
-    def remove(self, name: str) -> None:
-        """Remove a job with its results and its idempotency key. Cancel an active job first. Raise JobNotFound."""
+    def remove(self, job_id: str) -> None:
+        """Remove a job with its results and its idempotency key.
+
+        An active job is cancelled before. Raise JobNotFound for an unknown job.
+        """
         with self._file.write_transaction() as database:
-            self._end(database, read_job(database, name), "cancelled")
-            remove(database, name)
+            self._end(database, read_job(database, job_id), "cancelled")
+            remove(database, job_id)
 
     def release_claims(self, engine_version: str, worker: str) -> None:
         """End the claims of all other workers on jobs of this engine version, because these workers died.
@@ -397,18 +400,18 @@ class SqliteStore:
             return overview.backlog(database)
 
     def _update_active(
-        self, database: sqlite3.Connection, name: str, changes: str, values: Sequence[Any] = ()
+        self, database: sqlite3.Connection, job_id: str, changes: str, values: Sequence[Any] = ()
     ) -> StoredJob:
         """Set columns of an active job by the SQL text `changes`, increase its revision, and return the job.
 
-        `name` is the id of the job, and `values` fill the placeholders of the text. A job that has ended is returned
+        `job_id` is the id of the job, and `values` fill the placeholders of the text. A job that has ended is returned
         unchanged. Raise JobNotFound for an unknown job.
         """
         database.execute(
             f"UPDATE jobs SET {changes}, updated = ?, revision = revision + 1 WHERE id = ? AND {ACTIVE}",
-            (*values, self._clock(), name),
+            (*values, self._clock(), job_id),
         )
-        return read_job(database, name)
+        return read_job(database, job_id)
 
     def _end(self, database: sqlite3.Connection, job: StoredJob, state: str, problem: bytes | None = None) -> StoredJob:
         """Set the final `state` of an active job, delete its request and claims, and return the job.

@@ -71,7 +71,8 @@ class Crossing:
     ----------
     evaluate : callable
         Evaluates the condition at a number, or returns None if it cannot decide. Between numbers where the condition
-        fails and holds, the search then treats it as failing. Outside, the search evaluates no number farther out.
+        fails and holds, such a number counts as one where it fails. Outside, the search evaluates no number farther
+        out.
     scale : Scale
         Numbers of the search.
     evaluations : list of Evaluation

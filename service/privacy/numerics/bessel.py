@@ -87,7 +87,7 @@ def _expansion(a: float, z: FloatArray) -> tuple[FloatArray, FloatArray, FloatAr
 
 
 def debye_correction(nu: float, product: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Compute the logarithm that the first term of the uniform expansion of I_nu omits, and its absolute error.
+    """Compute the logarithm that the first term of the uniform expansion of I_nu omits, and a bound of its error.
 
     Parameters
     ----------
@@ -99,7 +99,8 @@ def debye_correction(nu: float, product: FloatArray) -> tuple[FloatArray, FloatA
     Returns
     -------
     value, error : arrays, shape (n,)
-        ln of sqrt(2 pi) R^(1/2) e^(-R) (x/(nu + R))^(-nu) I_nu(x) at x = sqrt(product), R = sqrt(nu^2 + product).
+        The bound is that of the absolute error. `value` is ln of sqrt(2 pi) R^(1/2) e^(-R) (x/(nu + R))^(-nu) I_nu(x)
+        at x = sqrt(product), R = sqrt(nu^2 + product).
 
     Notes
     -----

@@ -39,7 +39,7 @@ class Deadline:
     was_met: bool = False
 
     def has_passed(self, share: float = 1.0) -> bool:
-        """Return whether `share` (0 to 1) of the time before the deadline is over, and remember if it is."""
+        """Return whether `share` (0 to 1) of the time before the deadline is over, and set `was_met` if it is."""
         is_over = self.is_over(share)
         self.was_met = self.was_met or is_over
         return is_over

@@ -55,8 +55,8 @@ def enclosure_widths(series: Sequence[Series], names: Sequence[str] | None = Non
         f"Relative width of the enclosures of the power, logarithmic. The smallest value {format_exact(NARROWEST)} "
         f"stands for a width of 0. The largest width is at most {largest}."
     )
-    told = [f"(upper - lower) / upper; the largest width is at most {largest}."]
-    return layered_chart("widths", "Precision of the curves", told, description, rows, layer, STRIP_HEIGHT)
+    subtitle_lines = [f"(upper - lower) / upper; the largest width is at most {largest}."]
+    return layered_chart("widths", "Precision of the curves", subtitle_lines, description, rows, layer, STRIP_HEIGHT)
 
 
 def _rows(series: Series) -> list[Spec]:

@@ -102,12 +102,11 @@ def probability_curve(axes: Axes, series: Sequence[Series], subtitle: Sequence[s
         line(x, y, encoding, f"{axes.name}_shares"),
         *_marks(axes, series, x, y),
     ]
-    said = "; ".join(map(_in_words, series))
-    description = (
-        f"{axes.title}: {axes.y} against {axes.x}, both logarithmic, from {format_exact(smallest)} to 1. Lines: {said}."
-    )
-    told, lines = [*subtitle, _legend(axes, series)], legend_lines(names, axes.name)
-    return layered_chart(axes.name, axes.title, told, description, rows, layer, HEIGHT, lines)
+    described = "; ".join(map(_in_words, series))
+    axes_text = f"{axes.title}: {axes.y} against {axes.x}, both logarithmic, from {format_exact(smallest)} to 1."
+    description = f"{axes_text} Lines: {described}."
+    subtitle_lines, lines = [*subtitle, _legend(axes, series)], legend_lines(names, axes.name)
+    return layered_chart(axes.name, axes.title, subtitle_lines, description, rows, layer, HEIGHT, lines)
 
 
 def domain_start(positive: Sequence[float]) -> float:
@@ -242,5 +241,5 @@ def _legend(axes: Axes, series: Sequence[Series]) -> str:
 
 def _in_words(series: Series) -> str:
     found = [(rate, series.at(rate)) for rate in MARKED]
-    said = [f"at most {rounded_up(value)} at {format_exact(rate)}" for rate, value in found if value is not None]
-    return f"{series.name}, {' and '.join(said)}" if said else series.name
+    bounds = [f"at most {rounded_up(value)} at {format_exact(rate)}" for rate, value in found if value is not None]
+    return f"{series.name}, {' and '.join(bounds)}" if bounds else series.name

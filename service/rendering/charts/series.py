@@ -103,9 +103,9 @@ def _names(curves: Sequence[Curve]) -> list[str]:
 
 def attackers(models: Sequence[ThreatModelSpec]) -> list[str]:
     """Return the names of attackers, with their parameters where several attackers have one type."""
-    told = [(ATTACKERS[each.type], _in_words(each)) for each in models]
-    kinds = Counter(name for name, _ in dict.fromkeys(told))
-    return [f"{name}, {given}" if given and kinds[name] > 1 else name for name, given in told]
+    named = [(ATTACKERS[each.type], _in_words(each)) for each in models]
+    kinds = Counter(name for name, _ in dict.fromkeys(named))
+    return [f"{name}, {given}" if given and kinds[name] > 1 else name for name, given in named]
 
 
 def _in_words(model: ThreatModelSpec) -> str:
@@ -130,8 +130,8 @@ def describe_mechanism(spec: Any, longest: int = LONGEST_MECHANISM, without: Con
 
     Fields with their default values are left out. Fields that do not fit into `longest` characters are counted.
     """
-    told: dict[str, Any] = spec.model_dump(mode="json", exclude_defaults=True)
-    items = list(_items({name: value for name, value in told.items() if name not in without}))
+    fields: dict[str, Any] = spec.model_dump(mode="json", exclude_defaults=True)
+    items = list(_items({name: value for name, value in fields.items() if name not in without}))
     kind = f"{spec.type}: " if items else spec.type
     return kind + join_counted(items, longest - len(kind))
 

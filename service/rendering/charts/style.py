@@ -93,9 +93,9 @@ def stack_charts(charts: list[Spec]) -> Spec:
         return charts[0]
     params = {param["name"]: param for chart in charts for param in chart.get("params", ())}
     charts = [{key: part for key, part in chart.items() if key != "params"} for chart in charts]
-    said = " ".join(chart["description"] for chart in charts)
+    description = " ".join(chart["description"] for chart in charts)
     apart = {"scale": dict.fromkeys(("color", "strokeDash"), "independent")}
-    found: Spec = {"description": said, "vconcat": charts, "resolve": apart}
+    found: Spec = {"description": description, "vconcat": charts, "resolve": apart}
     return {**found, "params": list(params.values())} if params else found
 
 

@@ -52,20 +52,22 @@ def sweep(response: SweepsResponse, place: int, subtitle: Sequence[str]) -> Spec
     The chart has a series for each combination of the other varied numbers. `place` is the index of the answer. Points
     without a finite answer are left out and counted in the subtitle.
     """
-    along, others = _along(response)
+    along, others = _axis_pointers(response)
     answer = response.answers[place]
     names = _series(response, others)
     rows = _rows(response, answer, along, names)
     kept = list(dict.fromkeys(names))
     layer, rows = _layers(response, place, along, rows, kept)
     left_out = sum(value is None or not math.isfinite(value) for value in answer.value)
-    said = f"{answer.label} against {along}, {len(rows)} points"
-    said += f", {len(kept)} lines by {', '.join(others)}" if others else ""
-    told = [*subtitle, *([f"{left_out} points have no finite answer."] if left_out else [])]
-    given = {_target_name(place): None, CALIBRATED: None, OWN: _own(response, along)}
+    description = f"{answer.label} against {along}, {len(rows)} points"
+    description += f", {len(kept)} lines by {', '.join(others)}" if others else ""
+    subtitle_lines = [*subtitle, *([f"{left_out} points have no finite answer."] if left_out else [])]
+    given = {_target_name(place): None, CALIBRATED: None, OWN: _stated_value(response, along)}
     params: list[Spec] = [{"name": name, "value": value} for name, value in given.items()]
     params += legend_lines(kept, f"sweep_{place}") if len(kept) <= MOST_SERIES else []
-    return layered_chart(f"sweep_{place}", answer.label, told, f"{said}.", rows, layer, SWEEP_HEIGHT, params)
+    return layered_chart(
+        f"sweep_{place}", answer.label, subtitle_lines, f"{description}.", rows, layer, SWEEP_HEIGHT, params
+    )
 
 
 def _rows(response: SweepsResponse, answer: SweptAnswer, along: str, names: Sequence[str]) -> list[Spec]:
@@ -94,7 +96,7 @@ def _layers(
     answer, name = response.answers[place], f"sweep_{place}"
     question = response.questions[answer.question]
     is_share = question.type not in NOT_SHARES
-    x = _axis("x", _named(along), [row["x"] for row in rows])
+    x = _axis("x", _pointer_label(along), [row["x"] for row in rows])
     y = _axis("value", _in_words(answer, question), [row["value"] for row in rows])
     if is_share:
         y["axis"]["labelExpr"] = PERCENT
@@ -116,7 +118,7 @@ def _target_name(place: int) -> str:
     return f"target_{place}"
 
 
-def _own(response: SweepsResponse, along: str) -> float | None:
+def _stated_value(response: SweepsResponse, along: str) -> float | None:
     """Return the value that the varied number at the pointer `along` has in the request itself, or None.
 
     None means that the number is no number of the mechanism, or lies outside the values of the sweep.
@@ -127,12 +129,12 @@ def _own(response: SweepsResponse, along: str) -> float | None:
     return number if number is not None and min(column) <= number <= max(column) else None
 
 
-def _named(pointer: str) -> str:
+def _pointer_label(pointer: str) -> str:
     *_, owner, name = pointer.split("/")
     return (f"{owner} {name}" if name.isdecimal() else name).replace("_", " ")
 
 
-def _along(response: SweepsResponse) -> tuple[str, list[str]]:
+def _axis_pointers(response: SweepsResponse) -> tuple[str, list[str]]:
     """Return the JSON pointer of the varied number with the most values, and the pointers of the others.
 
     The first number is that of the axis, and the earlier one of two with equally many values. The others have at least
@@ -166,7 +168,7 @@ def _in_words(answer: SweptAnswer, question: QuestionSpec) -> str:
 
 
 def _series(response: SweepsResponse, others: Sequence[str]) -> list[str]:
-    columns = [(_named(pointer), response.columns[pointer]) for pointer in others]
+    columns = [(_pointer_label(pointer), response.columns[pointer]) for pointer in others]
     return [
         ", ".join(f"{name} {format_exact(column[place])}" for name, column in columns) or ONLY
         for place in range(response.points)

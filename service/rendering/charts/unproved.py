@@ -16,10 +16,10 @@ def unproved(reasons: Sequence[str]) -> Spec:
 
     `reasons` are sentences that explain why.
     """
-    told = [each for each in reasons if each]
+    sentences = [each for each in reasons if each]
     text: Spec = {
         "data": {"values": [{"text": SHOWN}]},
         "mark": {"type": "text", "color": TEXT},
         "encoding": {"text": {"field": "text", "type": "nominal"}},
     }
-    return layered_chart("unproved", TITLE, told, " ".join([f"{TITLE}.", *told]), [], [text], STRIP_HEIGHT)
+    return layered_chart("unproved", TITLE, sentences, " ".join([f"{TITLE}.", *sentences]), [], [text], STRIP_HEIGHT)

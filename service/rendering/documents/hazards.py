@@ -40,14 +40,14 @@ def shown_hazards(response: AssessmentsResponse) -> list[ShownHazard]:
     """
     if response.summary.bounded:
         return [
-            _shown(each, each.text, each.effect_text, *map(_consequence, each.consequences))
+            _shown_hazard(each, each.text, each.effect_text, *map(_consequence, each.consequences))
             for each in response.hazards
         ]
     left = [each for each in response.hazards if each.code not in OF_NUMBERS]
-    return [_shown(each, *([each.effect_text] if each.effect == "no_bound" else [])) for each in left]
+    return [_shown_hazard(each, *([each.effect_text] if each.effect == "no_bound" else [])) for each in left]
 
 
-def _shown(hazard: AssessedHazard, *texts: str) -> ShownHazard:
+def _shown_hazard(hazard: AssessedHazard, *texts: str) -> ShownHazard:
     return ShownHazard(hazard.title, hazard.status, texts, hazard.remedy)
 
 

@@ -73,8 +73,8 @@ def _assessment(response: AssessmentsResponse) -> dict[str, Any]:
     if context.date is not None:
         found["date"] = _Quoted(context.date)
     if context.subject is not None:
-        told = context.subject.model_dump(mode="json", exclude_none=True, exclude={"name"})
-        found |= {f"subject_{key}": _Quoted(value) for key, value in told.items()}
-    if told := cautions(response):
-        found["cautions"] = [*map(_Quoted, told)]
+        subject = context.subject.model_dump(mode="json", exclude_none=True, exclude={"name"})
+        found |= {f"subject_{key}": _Quoted(value) for key, value in subject.items()}
+    if sentences := cautions(response):
+        found["cautions"] = [*map(_Quoted, sentences)]
     return found

@@ -72,11 +72,11 @@ def cautions(response: AssessmentsResponse) -> list[str]:
     Cautions are unproved or uninformative numbers, unattested assumptions and present hazards. No sentence is repeated.
     """
     if not is_bounded(response):
-        told = [f"{each.code} is attested not to hold. {each.if_not}" for each in refuted(response.assumptions)]
+        sentences = [f"{each.code} is attested not to hold. {each.if_not}" for each in refuted(response.assumptions)]
     else:
-        told = list(_beside_numbers(response))
-    told += [f"{each.title} {each.effect_text}" for each in present_hazards(response)]
-    return list(dict.fromkeys(told))
+        sentences = list(_beside_numbers(response))
+    sentences += [f"{each.title} {each.effect_text}" for each in present_hazards(response)]
+    return list(dict.fromkeys(sentences))
 
 
 def present_hazards(response: AssessmentsResponse) -> list[AssessedHazard]:

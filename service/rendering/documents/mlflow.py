@@ -35,7 +35,8 @@ def mlflow_run(response: AssessmentsResponse) -> str:
     for attacked in response.threat_models if response.summary.bounded else ():
         if is_refuted(attacked):
             continue
-        for name, number in _numbers(attacked, "" if attacked is response.threat_models[0] else _room(attacked)):
+        prefix = "" if attacked is response.threat_models[0] else _metric_prefix(attacked)
+        for name, number in _numbers(attacked, prefix):
             if math.isfinite(number):
                 metrics[name] = number
             else:
@@ -60,7 +61,7 @@ def _numbers(attacked: AssessedThreatModel, room: str) -> list[tuple[str, float]
     ]
 
 
-def _room(attacked: AssessedThreatModel) -> str:
+def _metric_prefix(attacked: AssessedThreatModel) -> str:
     model = attacked.threat_model
     return (
         f"{model.type}.{model.neighboring_relation}." if isinstance(model, WorstCaseThreatModel) else f"{model.type}."

@@ -63,10 +63,10 @@ def figure_spec(figure: PaperFigure, points: Sequence[FigurePoint], citation: st
             "tooltip": tooltip("curve", columns(figure)[1:]),
         },
     }
-    told = [f"{figure.label} of {citation}.", *([figure.band] if figure.band else [])]
+    subtitle = [f"{figure.label} of {citation}.", *([figure.band] if figure.band else [])]
     description = f"{figure.title}: {figure.y.column} against {figure.x.column}. Curves: {'; '.join(names)}."
     lines = legend_lines(names, figure.name)
-    chart = layered_chart(figure.name, figure.title, told, description, rows, [band, line], HEIGHT, lines)
+    chart = layered_chart(figure.name, figure.title, subtitle, description, rows, [band, line], HEIGHT, lines)
     return finalize_spec(chart, [])
 
 

@@ -99,19 +99,19 @@ def _sentence(pair: ComparedPair) -> str:
     read = " that was evaluated" if pair.theorem is None else ""
     match found.verdict:
         case "first_is_harder":
-            said = f"{first} is at least as hard to attack at every rate{read}"
+            finding = f"{first} is at least as hard to attack at every rate{read}"
         case "second_is_harder":
-            said = f"{second} is at least as hard to attack at every rate{read}"
+            finding = f"{second} is at least as hard to attack at every rate{read}"
         case "equal":
-            said = f"equally hard to attack at every rate{read}"
+            finding = f"equally hard to attack at every rate{read}"
         case "crossing":
             ranges = ((_rate(each["start"], rounded_down), _rate(each["end"], rounded_up)) for each in found.crossings)
             between = ", ".join(f"{start} and {end}" for start, end in ranges)
-            said = f"the curves cross between {between}"
+            finding = f"the curves cross between {between}"
         case "undecided":
-            said = f"undecided at {found.undecided_rates} rates"
+            finding = f"undecided at {found.undecided_rates} rates"
     approximate = " (by approximations)" if found.evidence == "asymptotic" else ""
-    return f"{first} / {second}: {said}{approximate}."
+    return f"{first} / {second}: {finding}{approximate}."
 
 
 LONGEST_RATE: Final = 8

@@ -52,8 +52,8 @@ def to_json_lines(response: SweepsResponse, first: int = 0) -> str:
             "numbers": {pointer: column[point] for pointer, column in response.columns.items()},
             "answers": [_row(answer, point) for answer in response.answers],
         }
-        if any(answer.evidence[point] is not None for answer in _beside(response)):
-            row["worst_case"] = [_row(answer, point) for answer in _beside(response)]
+        if any(answer.evidence[point] is not None for answer in _worst_case_answers(response)):
+            row["worst_case"] = [_row(answer, point) for answer in _worst_case_answers(response)]
         row["problem"] = problems.get(point)
         lines.append(json.dumps(row, separators=(",", ":")))
     return "\n".join(lines) + "\n"
@@ -77,7 +77,7 @@ def cells_of_json_line(row: dict[str, Any]) -> dict[str, str]:
 
 def _columns(response: SweepsResponse) -> Iterator[tuple[str, tuple[Any, ...]]]:
     """Yield (name, values) for the columns of all answers of a sweep. A column has one value for each point."""
-    for prefix, answers in (("", response.answers), ("worst case ", _beside(response))):
+    for prefix, answers in (("", response.answers), ("worst case ", _worst_case_answers(response))):
         for answer in answers:
             for end in ENDS:
                 column = getattr(answer, end)
@@ -85,7 +85,7 @@ def _columns(response: SweepsResponse) -> Iterator[tuple[str, tuple[Any, ...]]]:
                     yield f"{prefix}{answer.label}" + ("" if end == "value" else f" {end}"), column
 
 
-def _beside(response: SweepsResponse) -> tuple[SweptAnswer, ...]:
+def _worst_case_answers(response: SweepsResponse) -> tuple[SweptAnswer, ...]:
     return () if response.worst_case is None else response.worst_case.answers
 
 

@@ -107,7 +107,7 @@ class Answering:
         known = self._known_answer(model, question)
         if known is None:
             with self._shares.next_share():
-                self._read(question, pointer)
+                self._evaluate(question, pointer)
             known = self._known[model, question]
         return known
 
@@ -133,7 +133,7 @@ class Answering:
         """
         model = attacker_of(rule, self._run) or self._run.threat_model
         if model == self._run.threat_model:
-            self._read(rule.question, f"{place}/question")
+            self._evaluate(rule.question, f"{place}/question")
         else:
             self.keep(model, [self._ruled(rule, place)])
         return self._known[model, rule.question]
@@ -142,7 +142,7 @@ class Answering:
         asked, places = ruled(self._run, rule, place, self._tolerance)
         return evaluate_nested(asked, places, self._resolved_requests.get(asked))["answers"][0]
 
-    def _read(self, question: QuestionSpec, pointer: str) -> None:
+    def _evaluate(self, question: QuestionSpec, pointer: str) -> None:
         """Evaluate and store the answer to `question` against the strongest attacker.
 
         Bounds that the stored answers to other questions imply narrow the answer. A stored answer to the question that

@@ -17,5 +17,5 @@ def decision_in(body: bytes, name: str) -> bytes | None:
     if decided is None or decided["id"] != name:
         return None
     found = {"decision": decided, "subject": context.get("subject"), "date": context.get("date")}
-    told = {key: value for key, value in found.items() if value is not None}
-    return to_json(told | {"result": assessment["digest"], "engine_version": assessment["engine_version"]})
+    stated = {key: value for key, value in found.items() if value is not None}
+    return to_json(stated | {"result": assessment["digest"], "engine_version": assessment["engine_version"]})

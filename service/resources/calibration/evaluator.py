@@ -173,7 +173,7 @@ class Evaluator:
         for place, group in enumerate(asked):
             try:
                 with at_most(remaining_work() * SHARE / (len(asked) - place)):
-                    found |= self._read(group, request)
+                    found |= self._evaluate_group(group, request)
             except PrivacyComputationError as error:
                 located = (
                     error if error.pointer else attribute_error(error, "/threat_model", group.request.threat_model)
@@ -183,7 +183,7 @@ class Evaluator:
         found |= self.kept
         return PointEvaluation(number, tuple(found[index] for index in range(len(found))))
 
-    def _read(self, group: Group, request: CalibrationsRequest) -> Iterator[tuple[int, TargetEvaluation]]:
+    def _evaluate_group(self, group: Group, request: CalibrationsRequest) -> Iterator[tuple[int, TargetEvaluation]]:
         """Yield (index, result) for the targets of `group` without a stored result. Their attacker is the same.
 
         `request` has the free number set. The targets are evaluated in the order of `/v1/bounds`, so that the answers

@@ -60,11 +60,13 @@ def beyond_plateau(evaluator: Evaluator, scale: Scale, found: SearchResult) -> S
             best = _with_neighbour(best, evaluation, scale)
         misses = 0 if evaluation.meets(found.group) else misses + 1
         if misses == 0:
-            best = _within(evaluator, replace(scale, low=min(plateau), high=max(plateau)), evaluation, found.group)
+            best = _search_plateau(
+                evaluator, replace(scale, low=min(plateau), high=max(plateau)), evaluation, found.group
+            )
     return replace(best, notes=(ROUNDED.format(name=evaluator.place.name), *_fails_too(evaluator, scale, best)))
 
 
-def _within(evaluator: Evaluator, scale: Scale, first: PointEvaluation, group: tuple[int, ...]) -> SearchResult:
+def _search_plateau(evaluator: Evaluator, scale: Scale, first: PointEvaluation, group: tuple[int, ...]) -> SearchResult:
     """Return the least private number that meets the targets `group` within the plateau of the number of `first`.
 
     The targets are met at `first`, the first number of the plateau. A plateau is a range of the free number with a

@@ -29,13 +29,13 @@ def search(request: CalibrationsRequest, evaluator: Evaluator, known: Directions
     scale, start = _scale(request, evaluator, known)
     moving = tuple(index for index in range(len(request.targets)) if index not in known.fixed)
     if known.fixed:
-        broken = _broken(_first(evaluator, scale, start), known)
+        broken = _failure_at_all_numbers(_first_evaluation(evaluator, scale, start), known)
         if broken is not None:
             return broken
     if known.side is None:
         found = search_by_scan(evaluator, scale, start, moving)
     else:
-        found = _along(request, evaluator, scale, start, known)
+        found = _search_range(request, evaluator, scale, start, known)
         _check_order(request, evaluator, known)
     if all(found.value.targets[index].meets for index in known.fixed) or found.status == "infeasible":
         return found
@@ -56,7 +56,7 @@ def _scale(request: CalibrationsRequest, evaluator: Evaluator, known: Directions
     return Scale(low=low, high=high, whole=whole, side=known.side or 1, tolerance=tolerance), start
 
 
-def _broken(first: PointEvaluation, known: Directions) -> SearchResult | None:
+def _failure_at_all_numbers(first: PointEvaluation, known: Directions) -> SearchResult | None:
     """Return a result without a number if a target that does not depend on the free number fails, else None.
 
     `first` is the evaluation at the first number.
@@ -67,7 +67,7 @@ def _broken(first: PointEvaluation, known: Directions) -> SearchResult | None:
     return replace(unmet_result(first, (failing,), proved=True), proved=True, theorem=ALWAYS_FAILS)
 
 
-def _along(
+def _search_range(
     request: CalibrationsRequest, evaluator: Evaluator, scale: Scale, start: float, known: Directions
 ) -> SearchResult:
     """Search the range `scale` from `start` towards less privacy, in the direction in which the targets become met.
@@ -78,7 +78,7 @@ def _along(
     if all(_is_met_whatever(request, index) for index in group):
         start = scale.first
     crossing = crossing_of(evaluator, scale, group)
-    crossing.run(_first(evaluator, scale, start).number)
+    crossing.run(_first_evaluation(evaluator, scale, start).number)
     found = finished_search(evaluator, crossing, group, proved=bool(known.theorem))
     if found.status == "met" and steps_follow(evaluator.place):
         found = beyond_plateau(evaluator, scale, found)
@@ -118,7 +118,7 @@ def _is_met_whatever(request: CalibrationsRequest, index: int) -> bool:
     return target.limit <= least if target.at_most is None else target.limit >= most
 
 
-def _first(evaluator: Evaluator, scale: Scale, start: float) -> PointEvaluation:
+def _first_evaluation(evaluator: Evaluator, scale: Scale, start: float) -> PointEvaluation:
     """Return the evaluation at the start of the search, or at the nearest number that can be answered.
 
     Raises the error at the start of the search if no such number was found.

@@ -43,10 +43,10 @@ class NumberCondition:
         its mirror image about 0, as when one record replaces another.
         """
         proved = self.directions[:1] if all(step.mirrored for step in steps) else self.directions
-        found = [self._checked(steps, direction) for direction in proved] * (len(self.directions) // len(proved))
+        found = [self._check(steps, direction) for direction in proved] * (len(self.directions) // len(proved))
         return [self._fields(direction, each) for direction, each in zip(self.directions, found, strict=True)]
 
-    def _checked(self, steps: Sequence[Step], direction: Literal["add", "remove"]) -> CheckerVerdict:
+    def _check(self, steps: Sequence[Step], direction: Literal["add", "remove"]) -> CheckerVerdict:
         check = check_delta if self.quantity == "delta" else check_power
         return check(steps, self.at, self.at_most, direction)
 
@@ -72,24 +72,26 @@ def comparison_of(question: QuestionSpec, value: float, reads: str = "power") ->
     if isinstance(question, EpsilonQuestion):
         if math.isinf(value):
             return None
-        return NumberCondition("delta", Fraction(value), Fraction(question.delta), _both(question.direction))
+        return NumberCondition("delta", Fraction(value), Fraction(question.delta), _directions_of(question.direction))
     if isinstance(question, DeltaQuestion):
-        return NumberCondition("delta", Fraction(question.epsilon), Fraction(value), _both(question.direction))
+        return NumberCondition("delta", Fraction(question.epsilon), Fraction(value), _directions_of(question.direction))
     if isinstance(question, AdvantageQuestion):
         return NumberCondition("delta", Fraction(0), Fraction(value), ("add",))
     if isinstance(question, ReconstructionQuestion):
-        return NumberCondition("power", _baseline(question), Fraction(value), _one(question.direction))
+        return NumberCondition("power", _baseline(question), Fraction(value), _single_direction(question.direction))
     if isinstance(question, TradeOffQuestion):
         power = 1 - Fraction(value) if reads == "type_two_error" else Fraction(value)
-        return NumberCondition("power", Fraction(question.false_positive_rates[0]), power, _one(question.direction))
+        return NumberCondition(
+            "power", Fraction(question.false_positive_rates[0]), power, _single_direction(question.direction)
+        )
     raise unsupported("/question", question.type, "the checker proves delta and power.", QUESTIONS)
 
 
-def _both(direction: Direction) -> tuple[Literal["add", "remove"], ...]:
+def _directions_of(direction: Direction) -> tuple[Literal["add", "remove"], ...]:
     return ("add", "remove") if direction == "both" else (direction,)
 
 
-def _one(direction: Direction) -> tuple[Literal["add", "remove"], ...]:
+def _single_direction(direction: Direction) -> tuple[Literal["add", "remove"], ...]:
     if direction == "both":
         raise _both_at_once()
     return (direction,)

@@ -93,7 +93,7 @@ def _response(
             asked = request.asked(index)
             if asked not in known:  # equal runs are evaluated once
                 with shares.next_share():
-                    known[asked] = _read(
+                    known[asked] = _evaluate_run(
                         request, index, asked, resolved_requests.get(index), quantities, draw=index in drawn
                     )
             runs.append(known[asked])
@@ -153,7 +153,7 @@ def _quantities(questions: Sequence[QuestionSpec]) -> list[_Quantity]:
     return found
 
 
-def _read(
+def _evaluate_run(
     request: ComparisonsRequest,
     index: int,
     asked: BoundsRequest,

@@ -60,10 +60,10 @@ def evaluate_points(request: SweepsRequest) -> Iterator[tuple[tuple[float, ...],
     for start in range(asked.start - asked.start % size, asked.stop, size):
         block = numbers[start : start + size]
         wanted = range(max(asked.start, start) - start, min(asked.stop, start + len(block)) - start)
-        yield from zip(block[wanted.start : wanted.stop], _read(request, places, block, wanted), strict=True)
+        yield from zip(block[wanted.start : wanted.stop], _evaluate_block(request, places, block, wanted), strict=True)
 
 
-def _read(
+def _evaluate_block(
     request: SweepsRequest, places: Sequence[Place], block: Sequence[tuple[float, ...]], wanted: range
 ) -> Iterator[Point]:
     """Yield the answers to the points at the indices `wanted` of a block, a list of varied numbers.

@@ -43,7 +43,7 @@ def sweeps_quote(request: SweepsRequest) -> Quote:
     parts = parts_of(request.mechanism, (request.threat_model,))
     stride = math.ceil(count / max(1, min(SAMPLED, SAMPLED_PARTS // parts)))
     looked = list(request.points_at(range(stride // 2 if count > 1 else 0, count, stride)))
-    quotes = [_asked(request, request.places, numbers) for numbers in looked]
+    quotes = [_point_quote(request, request.places, numbers) for numbers in looked]
     costs = [quote.cost for quote in quotes]
     shared = [cost * _share(quote) for cost, quote in zip(costs, quotes, strict=True)]
     largest = max(quotes, key=lambda quote: quote.cost)
@@ -52,7 +52,7 @@ def sweeps_quote(request: SweepsRequest) -> Quote:
     return Quote(total, engine=largest.engine, uncertainty_factor=UNCERTAINTY)
 
 
-def _asked(request: SweepsRequest, places: Any, numbers: tuple[float, ...]) -> Quote:
+def _point_quote(request: SweepsRequest, places: Any, numbers: tuple[float, ...]) -> Quote:
     """Return the estimated cost, in microseconds of CPU time, of the point of a sweep with the given varied numbers.
 
     The cost is 0 if the point has a problem. `numbers` are the varied numbers, and `places` are the pointers of the

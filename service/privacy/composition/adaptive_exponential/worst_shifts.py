@@ -178,7 +178,7 @@ def _update_best(
     first: np.ndarray,
     last: np.ndarray,
 ) -> None:
-    """Update the maximum of F at every row with all shifts from `first` to `last` of the row's block.
+    """Update the maximum of F at every row, `best`, in place by all shifts from `first` to `last` of the row's block.
 
     F is the new profile in a row for one shift, from the earlier profile `values`. `best` has the maximum so far at
     each row. `first` and `last` have the shape (blocks,), for blocks of ROWS rows. `curvature` bounds F inside a cell

@@ -154,7 +154,8 @@ class ConvexNodes:
     def crossing(self, level: float, rounding: float) -> tuple[float, float]:
         """Return `(left, right)`: thresholds where a decreasing V is proved to be above, and below, `level`.
 
-        `rounding` is the error of the logarithm of V's unit. A threshold is -inf or inf if no node proves it.
+        `level` is a value of V in the unit 1, of either sign but not 0. `rounding` is the error of the logarithm of the
+        units of the nodes. A threshold is -inf or inf if no node proves it.
 
         V is a function of thresholds c, convex in e^c, whose bounds at the nodes are known.
         """

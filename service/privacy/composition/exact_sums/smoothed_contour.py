@@ -286,7 +286,10 @@ def _turns(angle: float) -> ComplexArray:
 
 
 def _multiply(product: ComplexArray, factor: ComplexArray, count: int) -> None:
-    """Multiply `product` in place by `factor`^`count`, by repeated squaring; |factor| is at most 1."""
+    """Multiply `product` in place by `factor`^`count`, by repeated squaring; |factor| is at most 1.
+
+    `factor` is overwritten, and `count` is at least 1.
+    """
     while True:
         if count % 2:
             product *= factor

@@ -74,7 +74,7 @@ class MixtureBalls:
     def _points(self, nodes: ShiftedNodes, shift: float) -> Iterator[tuple[arb, acb, acb | None]]:
         """Yield the outcome y, the loss L and ln b at the nodes y + i shift, where phi b is the density of H0.
 
-        ln b is None if b = 1. L is on the branch that is real on the real axis.
+        phi is the normal density. ln b is None if b = 1. L is on the branch that is real on the real axis.
         """
         here = self._logs(nodes, shift, 1)
         there = self._logs(nodes, shift, -1) if self._mixture.mirrored else None
@@ -89,7 +89,7 @@ class MixtureBalls:
     def _logs(self, nodes: ShiftedNodes, shift: float, side: int) -> list[acb]:
         """Return ln a at the points side y + i shift for the nodes y, where phi a is the density of H1.
 
-        Its argument is within pi/2 of that of e^{i shift m}, with the slope m of ln a.
+        phi is the normal density. Its argument is within pi/2 of that of e^{i shift m}, with the slope m of ln a.
         """
         height = ball(shift)
         with ctx.workprec(self._more_bits(nodes)):
@@ -113,7 +113,7 @@ class MixtureBalls:
     def _terms(self, s: arb, nodes: ShiftedNodes) -> Iterator[arb]:
         """Yield sqrt(2 pi) phi b e^{sL} at the nodes on the real axis.
 
-        This is the density phi b of H0, tilted by the loss L at the tilt s.
+        This is the density phi b of H0, with the normal density phi, tilted by the loss L at the tilt s.
         """
         with ctx.workprec(self._more_bits(nodes)):
             terms, d, shifted = self._modes()
@@ -135,8 +135,8 @@ class MixtureBalls:
     def _growth(self, s: arb, height: arb) -> arb:
         """Return a bound of |phi b e^{zL}| at outcomes y with Im y = `height`, over its value at real y.
 
-        It holds for z = s + it and every t >= 0. phi b is the density of H0 and L the loss. The result is infinite
-        where L is not proved to be analytic.
+        It holds for z = s + it and every t >= 0. phi b is the density of H0 with the normal density phi and L the loss.
+        The result is infinite where L is not proved to be analytic.
         """
         if not height < self._strip.height:
             return arb.pos_inf()
@@ -152,7 +152,10 @@ class MixtureBalls:
         return self._log(sum((term * (x * y).exp() for term, x in zip(terms, d, strict=True)), arb(0)), shifted)
 
     def _mean(self, y: arb) -> arb:
-        """Return the slope m of ln a at the outcome y, which is the mean shift given y; phi a is the density of H1."""
+        """Return the slope m of ln a at the outcome y, which is the mean shift given y.
+
+        phi a is the density of H1 with the normal density phi.
+        """
         terms, d, shifted = self._modes()
         shares = [term * (x * y).exp() for term, x in zip(terms, d, strict=True)]
         rest = 1 - shifted if self._first else arb(0)
@@ -161,7 +164,7 @@ class MixtureBalls:
     def _outside(self, s: arb, nodes: ShiftedNodes) -> arb:
         """Return a bound of h sum phi b e^{sL} over all omitted nodes of spacing h on the real axis.
 
-        s is a real exponent, phi b is the density of H0, and L is the loss.
+        s is a real exponent, phi b is the density of H0 with the normal density phi, and L is the loss.
         """
         with ctx.workprec(GUARD_BITS):
             h, other = ball(nodes.step), (1 - s if self._mixture.mirrored else arb(0))
@@ -174,11 +177,11 @@ class MixtureBalls:
     def _tail(self, p: arb, r: arb, start: arb, h: arb) -> arb:
         """Return a bound of sum e^{F(u)} over the nodes u of a lattice of spacing h beyond start > 0.
 
-        F(u) = p ln a(u) + r ln a(-u) - u^2/2, where phi a is the density of H1. ln a(u) and ln a(-u) are convex. So on
-        (a, b] a summand lies below its chord if its coefficient is positive, and below its tangent at a otherwise. The
-        result is the exponential of a parabola, whose sum over a lattice is at most (1 + sqrt(2 pi)/h) times its
-        largest value. The slopes of F + u^2/2 beyond `start` are at most B, as the slope m of ln a rises. Beyond b >= 2
-        B the terms fall like a geometric series of ratio e^{-h (b - B)}.
+        F(u) = p ln a(u) + r ln a(-u) - u^2/2, where phi a is the density of H1 with the normal density phi. ln a(u) and
+        ln a(-u) are convex. So on (a, b] a summand lies below its chord if its coefficient is positive, and below its
+        tangent at a otherwise. The result is the exponential of a parabola, whose sum over a lattice is at most (1 +
+        sqrt(2 pi)/h) times its largest value. The slopes of F + u^2/2 beyond `start` are at most B, as the slope m of
+        ln a rises. Beyond b >= 2 B the terms fall like a geometric series of ratio e^{-h (b - B)}.
         """
         steepest = p.max(0) * self._modes()[1][-1] + (-r).max(0) * self._mean(-start)
         end = start.max(2 * steepest).upper()  # exact, so that every comparison below is decided

@@ -158,8 +158,8 @@ class MixtureGuide:
     def _nodes(self, tilt: float, depth: float, step: float, offset: float, shift: float, top: float) -> ShiftedNodes:
         """Return the nodes at which phi b e^{tilt L} exceeds e^-depth of its largest value.
 
-        phi b is the density of H0 and L the loss. The nodes are y = (j + `offset`) `step` on the line Im y = `shift`.
-        `top` is the height of the strip that bounds the error, and `tilt` the real tilt.
+        phi b is the density of H0 with the normal density phi and L the loss. The nodes are y = (j + `offset`) `step`
+        on the line Im y = `shift`. `top` is the height of the strip that bounds the error, and `tilt` the real tilt.
         """
         y, loss, log_null = self._searched
         exponent = tilt * loss + log_null

@@ -71,7 +71,7 @@ class LossTransform:
     def is_gaussian(self) -> bool:
         """Whether all summands are sampled Gaussian steps or mixtures of Gaussians.
 
-        The number of nodes on their contours is limited.
+        Contours of such runs have a smaller limit of nodes than others (`TransformOfRun`).
         """
         return all(summand.is_gaussian for summand in self.summands)
 

@@ -59,7 +59,7 @@ class RunLaw:
     groups : tuple
         Tuples of summands of one law, whose log-moment functions are evaluated in shared arrays.
     deviation : float
-        Approximate standard deviation of the loss in nats, with at most 1 nat for each step.
+        Approximate standard deviation of the loss in nats, where a step counts 1 nat if it has more.
     """
 
     gaussian_mu_squared: float

@@ -443,7 +443,7 @@ class LatticeRuns:
     def _release(self, excess: int, newest: LatticeRun | None) -> None:
         """Release composed laws of `excess` cells, those of the least recently used lattices first.
 
-        The last composed law of the lattice `newest` stays.
+        The last composed law of the lattice `newest` stays; None stands for no such lattice.
         """
         for run in self._kept.values():
             while excess > 0 and run is not None and len(run.composed) > (run is newest):

@@ -174,7 +174,7 @@ class LatticeSearch:
         indices : array
             Indices of the numbers in `known`.
         known : Readings
-            Bounds to tighten.
+            Bounds to tighten in place.
         read : callable
             Function that returns bounds of the numbers at some indices from a composed pair of laws.
         tolerance : float
@@ -215,7 +215,7 @@ class LatticeSearch:
         indices : array
             Indices of the numbers in `known`.
         known : Readings
-            Bounds to tighten.
+            Bounds to tighten in place.
         read : callable
             Function that returns bounds of the numbers at some indices from a composed pair of laws.
         """
@@ -300,7 +300,7 @@ class _Reading:
     linear: bool
 
     def tighten(self, pair: LatticePair, indices: IndexArray) -> FloatArray:
-        """Narrow the known bounds at the indices by one composition, and return the relative widths of its results.
+        """Narrow `known` in place at the indices by one composition, and return the relative widths of its results.
 
         `pair` has the upper and the lower law of the run, composed at one tilt.
         """

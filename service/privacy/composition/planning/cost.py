@@ -31,10 +31,10 @@ from service.privacy.trade_off.atom_sums import Kinds, products
 from service.privacy.trade_off.scaled_masses import PRODUCTS_PER_MICROSECOND
 
 # Engine                         build  evaluate  per point, in microseconds
-ONE_CURVE: Final = CostModel(50, 250, 5, one_curve=True)
+ONE_CURVE: Final = CostModel(50, 250, 5, one_curve=True, search_mu=4_000)
 ATOMS: Final = CostModel(2_000, 250, 5, one_curve=True, search_mu=12_000, limits_need_curve=True)
 """One step with listed losses. Making the list takes up to 40 ms for steps with many losses."""
-SAMPLED_STEP: Final = CostModel(100, 600, 10)
+SAMPLED_STEP: Final = CostModel(100, 600, 10, search_mu=8_000)
 MIXTURE_STEP: Final = CostModel(1_000, 8_000, 40)
 MOST_LAW_WORK: Final = 3_000.0
 """Microseconds that the laws of a run's steps may cost for a plan to ask for them."""
@@ -48,13 +48,15 @@ TABLES: Final = CostModel(300_000, 500, 10)
 """Laws of the losses of shuffled reports, from tables."""
 SUMS_OF_EPOCHS: Final = CostModel(50_000, 250, 5)
 CONTOUR: Final = CostModel(1_000, 7_000, 20)
+CONTOURS_OF_MU: Final = 100_000.0
+"""Cost of the thresholds of the search for mu, each with its own contour, unless the run reveals nearly everything."""
 TWO_STEPS: Final = CostModel(3_000, 170_000, 5_000)
 LATTICES: Final = CostModel(6_000, 18_000, 80, search_mu=1_000_000)
 """Points of mu deep in the tails need additional lattices (`search_mu`)."""
 LONGEST_SEARCH: Final = 1_500_000
 """Largest cost of the search for mu, however long the run: the search ends with the allowance of work."""
 RECURSION: Final = CostModel(500, 1_000, 600, one_curve=True)
-SERIES: Final = CostModel(2_500, 300, 4)
+SERIES: Final = CostModel(2_500, 300, 4, reuse=1)
 SADDLEPOINT: Final = CostModel(9_000, 7_000, 120)
 SAMPLED_RUN: Final = CostModel(0, 500, 10)
 BALLS_OF_CLOSED_FORM: Final = CostModel(0, 2_000, 1_000, reuse=1)
@@ -108,9 +110,11 @@ VERY_FEW, OF_VERY_FEW = 10, 10.0
 """Number of equal steps up to which the modes of such a loss are separate, and the ratio of their cost."""
 MOST_PARTS: Final = 64
 """Maximal number of different steps that each add their own transform to a contour. More steps share sums."""
+SEVERAL_LATTICES: Final = 5.0
+"""Ratio of the cost of lattices for runs that contours cannot serve: most numbers need several lattices and tilts."""
 LONG, LONGEST = 60, 120
 """Number of steps that doubles the cost of lattices, and the number from which the cost no longer grows."""
-BESIDE_EXPONENTIALS: Final = 5.0
+BESIDE_EXPONENTIALS: Final = 20.0
 """Ratio of the cost of lattices beside an adaptive composition, whose two bounds each have their own law."""
 FINER: Final = 4.0
 """Ratio of the cost of lattices for a tolerance below the default."""
@@ -187,7 +191,8 @@ def contour(parts: tuple[Counted, ...], roundings: int, *, beside_lattices: bool
     if shape == "jumps":
         few = len(parts) == 1 and steps <= VERY_FEW
         longer = OF_VERY_FEW if few else min(max(LONGER / max(hits, LEAST_HITS), 1.0), MOST_TIMES_LONGER)
-    model = CONTOUR.scaled(roundings * longer * math.sqrt(min(len(parts), MOST_PARTS)))
+    model = replace(CONTOUR, search_mu=0.0 if shape == "everything" else CONTOURS_OF_MU)
+    model = model.scaled(roundings * longer * math.sqrt(min(len(parts), MOST_PARTS)))
     jumps = [part.jump for part, _ in parts if part.decays and part.jump]
     if beside_lattices and any(noise < LITTLE_NOISE for noise, _ in jumps):
         return replace(model, evaluate=model.evaluate + BESIDE_LITTLE_NOISE)
@@ -233,9 +238,20 @@ def lattices(steps: Steps, options: EngineOptions) -> CostModel:
     finer = FINER if options.relative_tolerance < DEFAULT_OPTIONS.relative_tolerance else 1.0
     model = LATTICES.scaled(finer * (1 + count / LONG) * (1 + SHARE_OF_A_PART * (len(steps) - 1)))
     classes = sum(isinstance(step, DominatingPolygon | StatedDivergences) for step, _ in steps)
-    model = replace(model, build=model.build + CLASS_ON_LATTICE * classes)
+    model = replace(model, build=model.build + CLASS_ON_LATTICE * classes, limits_need_curve=classes > 0)
     search = 0.0 if any(map(_reveals_all, (step for step, _ in steps))) else min(model.search_mu, LONGEST_SEARCH)
     return replace(model, search_mu=search)
+
+
+def alone_on_lattices(steps: Steps, options: EngineOptions) -> CostModel:
+    """Return the cost, in microseconds of CPU time, of the lattice engine for steps that contours cannot serve.
+
+    `options.relative_tolerance` is the relative width of enclosures aimed at.
+    """
+    model = lattices(steps, options)
+    if model.search_mu == 0.0:  # nearly everything is revealed
+        return model
+    return replace(model, evaluate=SEVERAL_LATTICES * model.evaluate, per_point=SEVERAL_LATTICES * model.per_point)
 
 
 def _reveals_all(step: AbstractStep) -> bool:

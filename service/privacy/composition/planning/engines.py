@@ -104,8 +104,8 @@ def _alone(method: str, steps: Steps, options: EngineOptions) -> TradeOffPair:
 
 
 def lattices(steps: Steps, options: EngineOptions) -> Plan:
-    """Return the plan (engine, curves and cost) of lattices (method `discretised`), which serve any steps."""
-    return Plan("discretised", cost.lattices(steps, options), partial(discretised, steps, options))
+    """Return the plan (engine, curves and cost) of lattices, for steps that contours cannot serve."""
+    return Plan("discretised", cost.alone_on_lattices(steps, options), partial(discretised, steps, options))
 
 
 def _several_exponentials(method: str, steps: Steps, options: EngineOptions) -> Plan | None:

@@ -100,7 +100,7 @@ class GaussianMixtureOnContour(TrapezoidOnContour[TruncatedGaussianMixture]):
         return np.sqrt(2 * (1 - _LEAST) / spread) * (1 - 1e-9)
 
     def _built(self, eta: FloatArray) -> MixtureMajorants:
-        """Return B_eta(t)/M(theta) as a trapezoid sum for eta of shape (E, parts), with its error.
+        """Return B_eta(t)/M(theta) as a trapezoid sum for eta of shape (E, parts), with a bound of its error.
 
         E is the number of paths Im x = eta.
 
@@ -175,12 +175,13 @@ class GaussianMixtureOnContour(TrapezoidOnContour[TruncatedGaussianMixture]):
 
 @dataclass(frozen=True, slots=True)
 class MixtureMajorants:
-    """Majorants on paths Im x = eta: B_eta(t)/M(theta) <= e^{eta^2/2} (sum e^{log_terms - t turn} + errors).
+    """Majorants B_eta(t)/M(theta) of the transform on paths Im x = eta.
 
-    B_eta(t) bounds |M(theta + it')| for all heights t' >= t of the contour, and M is the transform of one step. The sum
-    is over nodes. `turn` is D = arg A - arg B at Im x = eta, with A(x, q) = a(x + iq)/a(x) for the density phi a of H1,
-    and B likewise for H0. `eta` and `width` have the shape (E, parts), and arrays at nodes (E, parts, nodes). A part is
-    a number of equal steps of a run. theta is the tilt of the contour. E is the number of paths Im x = eta.
+    They are at most e^{eta^2/2} (sum e^{log_terms - t turn} + errors). B_eta(t) bounds |M(theta + it')| for all heights
+    t' >= t of the contour, and M is the transform of one step. The sum is over nodes. `turn` is D = arg A - arg B at Im
+    x = eta, with A(x, q) = a(x + iq)/a(x) for the density phi a of H1 with the normal density phi, and B likewise for
+    H0. `eta` and `width` have the shape (E, parts), and arrays at nodes (E, parts, nodes). A part is a number of equal
+    steps of a run. theta is the tilt of the contour. E is the number of paths Im x = eta.
     """
 
     eta: FloatArray

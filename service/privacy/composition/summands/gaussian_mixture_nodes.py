@@ -270,7 +270,7 @@ class GaussianMixtureNodes(TrapezoidNodes):
         )
 
     def of(self, parts: IndexArray, kept: int) -> GaussianMixtureNodes:
-        """Return the nodes of the parts with the given indices; at most `kept` nodes of each have weight.
+        """Return the nodes of the parts with the given indices, of which none has more than `kept` nodes with weight.
 
         A part is a number of equal steps of a run.
         """
@@ -312,9 +312,9 @@ class GaussianMixtureNodes(TrapezoidNodes):
 class MixtureStrip:
     """Values of A(x, q) = a(x + iq)/a(x) at the nodes x and at heights q, for the density phi a of H1.
 
-    `height` is q, shape (E, parts). `log_modulus` is ln |A| and `argument` is arg A, shape (E, parts, nodes). `least`
-    is a lower bound of |A(x', q')| for x' within half a cell and |q'| <= q. Where it is not positive, the strip has no
-    bound. A part is a number of equal steps of a run. E is the number of heights q.
+    phi is the normal density. `height` is q, shape (E, parts). `log_modulus` is ln |A| and `argument` is arg A, shape
+    (E, parts, nodes). `least` is a lower bound of |A(x', q')| for x' within half a cell and |q'| <= q. Where it is not
+    positive, the strip has no bound. A part is a number of equal steps of a run. E is the number of heights q.
     """
 
     height: FloatArray

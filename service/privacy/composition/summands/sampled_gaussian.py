@@ -222,7 +222,8 @@ class TruncatedSampledGaussian(NormalTrapezoid):
 
         u is v + ln(p/(1 - p)) for the sampling rate p. y is the outcome of a step and v = y/sigma - 1/(2 sigma^2) for
         the noise multiplier sigma. `total` is the number of steps of the run of each part. A part is a number of equal
-        steps of a run. About 10^-digits of the mass is truncated; `deviation` is that of the tilted loss of the run.
+        steps of a run. About 10^-digits of the mass is truncated; `deviation` is that of the tilted loss of the run, or
+        None for nodes that serve real tilts only.
         """
         smooth_step = smooth_spacing(self._need, total)
         turn = 0.0 if deviation is None else self._highest_turn(total, deviation)

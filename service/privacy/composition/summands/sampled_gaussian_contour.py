@@ -141,7 +141,7 @@ class SampledGaussianOnContour(TrapezoidOnContour[TruncatedSampledGaussian]):
         return log_weights, self.law.grid.responsibility[:, self.window][:, ::stride], stride * self.law.step
 
     def _built(self, eta: FloatArray) -> SampledGaussianMajorants:
-        """Return B_eta(t)/M(theta) as a trapezoid sum for eta of shape (E, parts), with its error.
+        """Return B_eta(t)/M(theta) as a trapezoid sum for eta of shape (E, parts), with a bound of its error.
 
         B_eta(t) bounds |M(theta + it)| by the integral of phi |w|^theta e^{-t arg w} on the path Im y = eta, with the
         normal density phi and the likelihood ratio w. The integrand of B continues to |Im y| <= s for s <= pi sigma/2

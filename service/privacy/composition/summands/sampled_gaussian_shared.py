@@ -32,8 +32,9 @@ _BLOCK = 16
 def moment_sums(grid: SampledGaussianNodes, soft: FloatArray, tilts: FloatArray) -> FloatArray | None:
     """Return sums over the nodes of weights e^{sL} times 1, L, L^2 and the two error columns of the grid.
 
-    L = ln(1 - p + p e^v) is the loss at a node, with the sampling rate p. u is v + ln(p/(1 - p)). The columns are those
-    of `TrapezoidNodes.columns`. A part is a number of equal steps of a run. S is the number of tilts.
+    L = ln(1 - p + p e^v) is the loss at a node, with the sampling rate p and the loss v without sampling. u is v +
+    ln(p/(1 - p)). The columns are those of `TrapezoidNodes.columns`. A part is a number of equal steps of a run. S is
+    the number of tilts.
 
     Parameters
     ----------

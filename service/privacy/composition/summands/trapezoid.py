@@ -123,9 +123,9 @@ class TrapezoidNodes:
     def tilted(self, tilts: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the weights phi b h e^{sL - shift} of the nodes.
 
-        The shape is (S, parts, nodes), and the shift, shape (S, parts). phi b is the density of H0, h the distance of
-        nodes and L the loss. `tilts` holds the tilts s, shape (S, 1) or (S, parts). The shift keeps the weights from
-        overflowing. A part is a number of equal steps of a run. S is the number of tilts.
+        The shape is (S, parts, nodes), and the shift, shape (S, parts). phi b is the density of H0 with the normal
+        density phi, h the distance of nodes and L the loss. `tilts` holds the tilts s, shape (S, 1) or (S, parts). The
+        shift keeps the weights from overflowing. A part is a number of equal steps of a run. S is the number of tilts.
         """
         return node_sums.tilted(self.loss, self.log_null_weight, tilts)
 
@@ -144,26 +144,27 @@ class TrapezoidNodes:
     def both(self, of_a: FloatArray) -> FloatArray:
         """Return the sum of a quantity of a (`of_a`) and the same quantity of b, shape (..., parts, nodes).
 
-        phi a and phi b are the densities of H1 and H0. The quantity of b is that of a at -x for a mirrored law, else 0.
-        A part is a number of equal steps of a run. A mirrored step compares two laws that are mirror images at 0, as
-        when one record replaces another.
+        phi a and phi b are the densities of H1 and H0 with the normal density phi. The quantity of b is that of a at -x
+        for a mirrored law, else 0. A part is a number of equal steps of a run. A mirrored step compares two laws that
+        are mirror images at 0, as when one record replaces another.
         """
         return of_a + of_a[..., ::-1] if self.mirrored else of_a
 
     def mixed(self, theta: FloatArray | float, of_a: FloatArray) -> FloatArray:
         """Return the tilt theta times a quantity of a plus 1 - theta times that of b, in the shape of `of_a`.
 
-        phi a and phi b are the densities of H1 and H0. The quantity of b is that of a at -x for a mirrored law, else 0.
-        A mirrored step compares two laws that are mirror images at 0, as when one record replaces another.
+        phi a and phi b are the densities of H1 and H0 with the normal density phi. The quantity of b is that of a at -x
+        for a mirrored law, else 0. A mirrored step compares two laws that are mirror images at 0, as when one record
+        replaces another.
         """
         return theta * of_a + (1 - theta) * of_a[..., ::-1] if self.mirrored else theta * of_a
 
     def sized(self, theta: FloatArray | float, of_a: FloatArray) -> FloatArray:
         """Return |theta| times a quantity of a plus |1 - theta| times that of b, in the shape of `of_a`.
 
-        phi a and phi b are the densities of H1 and H0. The quantity of b is that of a at -x for a mirrored law, else 0.
-        theta is the tilt. A mirrored step compares two laws that are mirror images at 0, as when one record replaces
-        another.
+        phi a and phi b are the densities of H1 and H0 with the normal density phi. The quantity of b is that of a at -x
+        for a mirrored law, else 0. theta is the tilt. A mirrored step compares two laws that are mirror images at 0, as
+        when one record replaces another.
         """
         size = np.abs(theta)
         return size * of_a + np.abs(1 - theta) * of_a[..., ::-1] if self.mirrored else size * of_a
@@ -171,10 +172,10 @@ class TrapezoidNodes:
     def lowered(self, theta: FloatArray | float, of_a: FloatArray) -> FloatArray:
         """Return min(theta, 0) times a quantity of a plus min(1 - theta, 0) times that of b, in the shape of `of_a`.
 
-        phi a and phi b are the densities of H1 and H0; the quantity of b is that of a at -x for a mirrored law, else 0.
-        From ln of lower bounds of |A| and |B| the result is ln of an upper bound of |A|^theta |B|^{1-theta}
-        (`trapezoid.py`). theta is the tilt. A mirrored step compares two laws that are mirror images at 0, as when one
-        record replaces another.
+        phi a and phi b are the densities of H1 and H0 with the normal density phi. The quantity of b is that of a at -x
+        for a mirrored law, else 0. From ln of lower bounds of |A| and |B| the result is ln of an upper bound of
+        |A|^theta |B|^{1-theta} (`trapezoid.py`). theta is the tilt. A mirrored step compares two laws that are mirror
+        images at 0, as when one record replaces another.
         """
         low = np.minimum(theta, 0.0)
         return low * of_a + np.minimum(1 - theta, 0.0) * of_a[..., ::-1] if self.mirrored else low * of_a
@@ -255,16 +256,16 @@ class TruncatedTrapezoid(PartArrays):
     def slopes(self, tilt: FloatArray | float) -> tuple[FloatArray, FloatArray]:
         """Return upper bounds of -g' and of g' over the cell of each node, for g = ln(phi a^s b^{1-s}) at the tilt s.
 
-        phi a and phi b are the densities of H1 and H0. Both arrays have the shape (parts, nodes) or (S, parts, nodes).
-        A part is a number of equal steps of a run. S is the number of tilts.
+        phi a and phi b are the densities of H1 and H0 with the normal density phi. Both arrays have the shape (parts,
+        nodes) or (S, parts, nodes). A part is a number of equal steps of a run. S is the number of tilts.
         """
 
     def log_strip_bound(self, tilt: FloatArray, strip: int) -> FloatArray:
         """Return ln of an upper bound of |A|^s |B|^{1-s} on a strip over the cells, shape (S, parts, nodes).
 
-        A = a(x + iq)/a(x) and B = b(x + iq)/b(x) for the densities phi a of H1 and phi b of H0. `tilt` holds the tilts
-        s and `strip` is the index of the strip |Im x| <= q. A part is a number of equal steps of a run. S is the number
-        of tilts.
+        A = a(x + iq)/a(x) and B = b(x + iq)/b(x) for the densities phi a of H1 and phi b of H0 with the normal density
+        phi. `tilt` holds the tilts s and `strip` is the index of the strip |Im x| <= q. A part is a number of equal
+        steps of a run. S is the number of tilts.
         """
         return self.grid.lowered(tilt, self.log_least[strip])
 
@@ -281,9 +282,9 @@ class TruncatedTrapezoid(PartArrays):
     def sides(self, tilts: FloatArray, shift: FloatArray) -> FloatArray | None:  # noqa: ARG002 - mostly the same
         """Return bounds of the integrals of |phi a^s b^{1-s}| on the vertical sides of each strip, times e^{-shift}.
 
-        The shape is (strips, S, parts), phi a and phi b are the densities of H1 and H0, and s the tilt. The result is
-        None for laws whose `end_error` includes the sides. A part is a number of equal steps of a run. S is the number
-        of tilts.
+        The shape is (strips, S, parts). phi a and phi b are the densities of H1 and H0 with the normal density phi, and
+        s is the tilt. The result is None for laws whose `end_error` includes the sides. A part is a number of equal
+        steps of a run. S is the number of tilts.
         """
         return None
 

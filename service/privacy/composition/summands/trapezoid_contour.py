@@ -163,8 +163,8 @@ class TrapezoidOnContour(SummandOnContour, Generic[LawT]):
 
         L is the loss of a step. The terms are ln dL/dx at the nodes and a bound of |d ln(dL/dx)/dx| over the cells,
         both of shape (parts, nodes). The last is the total variation of psi left of the first node over its value
-        there, shape (parts,). psi = phi a^theta b^{1-theta}/(dL/dx), with the densities phi a of H1 and phi b of H0. A
-        part is a number of equal steps of a run.
+        there, shape (parts,). psi = phi a^theta b^{1-theta}/(dL/dx), with the densities phi a of H1 and phi b of H0 and
+        the normal density phi. A part is a number of equal steps of a run.
         """
 
     @abstractmethod
@@ -289,8 +289,8 @@ class TrapezoidOnContour(SummandOnContour, Generic[LawT]):
     def slope(self) -> FloatArray:
         """Bound of |d ln(phi a^theta b^{1-theta})/dx| over the cells, shape (parts, nodes).
 
-        phi a and phi b are the densities of H1 and H0 at the outcome x, and theta is the tilt. A part is a number of
-        equal steps of a run.
+        phi a and phi b are the densities of H1 and H0 at the outcome x with the normal density phi, and theta is the
+        tilt. A part is a number of equal steps of a run.
         """
         left, right = self._slopes
         return np.maximum(left, right)
@@ -299,8 +299,8 @@ class TrapezoidOnContour(SummandOnContour, Generic[LawT]):
     def outward(self) -> FloatArray:
         """Upper bound of the slope of ln(phi a^theta b^{1-theta}) over the cells, away from the middle node.
 
-        The shape is (parts, nodes). phi a and phi b are the densities of H1 and H0 at the outcome x, and theta is the
-        tilt. A part is a number of equal steps of a run.
+        The shape is (parts, nodes). phi a and phi b are the densities of H1 and H0 at the outcome x with the normal
+        density phi, and theta is the tilt. A part is a number of equal steps of a run.
         """
         left, right = self._slopes
         is_left: BoolArray = np.less(np.arange(left.shape[-1], dtype=np.float64), self.middle)
@@ -324,8 +324,8 @@ class TrapezoidOnContour(SummandOnContour, Generic[LawT]):
 
         M(z) = E0 e^{zL} is the transform of a step with loss L. Integration by parts in x bounds t |M| by int |psi'|
         and the values of psi at both ends, with psi = phi a^theta b^{1-theta}/L' and L' = dL/dx. phi a and phi b are
-        the densities of H1 and H0. An upper Riemann sum bounds the integral. A part is a number of equal steps of a
-        run. theta is the tilt.
+        the densities of H1 and H0 with the normal density phi. An upper Riemann sum bounds the integral. A part is a
+        number of equal steps of a run. theta is the tilt.
         """
         grid, h = self.grid, self.grid.step
         log_rate, bent, first = self.variation_terms
@@ -339,7 +339,8 @@ class TrapezoidOnContour(SummandOnContour, Generic[LawT]):
     def log_majorants(self, heights: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return upper bounds U(t) of ln |M(theta + it')/M(theta)|, summed over all steps, for all t' >= t.
 
-        M(z) = E0 e^{zL} is the transform of a step. At x, H1 has the density phi a and H0 the density phi b.
+        M(z) = E0 e^{zL} is the transform of a step. At x, H1 has the density phi a and H0 the density phi b, with the
+        normal density phi.
 
         Parameters
         ----------

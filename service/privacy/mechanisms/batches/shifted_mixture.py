@@ -230,7 +230,9 @@ def hits_of_many(trials: int, rate: Fraction, most: int) -> tuple[tuple[int, ...
     Returns
     -------
     (tuple of int, tuple of float)
-        Numbers of hits, and their weights. One negligible component at the largest number stands for all others.
+        Numbers of hits, and their weights. One negligible component at the largest number stands for all others. If the
+        weights of too many numbers of hits from 0 on are negligible, the result has more than `most` numbers and no
+        weights.
     """
     import mpmath
 

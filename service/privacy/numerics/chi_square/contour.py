@@ -102,8 +102,8 @@ def contour_values(degrees: float, noncentrality: float, x: FloatArray) -> ChiSq
     -------
     ChiSquareContourValues
         Tail and density with error bounds, divided by e^{exponent}. The bounds are narrow for d >= 50 or nc/(2 w) >=
-        60, where w = 1 - 2 s is the saddle point at the tilt s. Elsewhere they are valid, but may be wide. Use the
-        density for d >= 5 only: for smaller d its error bound may be infinite.
+        60, where w = 1 - 2 s is the saddle point at the tilt s. Elsewhere they are valid, but may be wide. The error
+        bound of the density may be infinite for d < 5.
     """
     at = saddle(degrees, noncentrality, x)
     layout = _lay_out(degrees, at)

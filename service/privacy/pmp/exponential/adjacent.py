@@ -67,7 +67,7 @@ def _largest_exchange(logits: FloatArray, members: NDArray[np.bool_], own: Float
 
     p(w|D) is the probability that the exponential mechanism draws the object w from the data D, and D consists of a
     subset R of n - 1 points and one further point. `logits` are those of all objects. `own` has the logits of the
-    objects w; without it, w runs over all objects.
+    objects w; with None, w runs over all objects.
     """
     normalisers = _log_normalisers(members @ logits.T, logits)
     above, below = np.where(members, np.inf, normalisers), np.where(members, -np.inf, normalisers)

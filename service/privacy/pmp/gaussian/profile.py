@@ -214,7 +214,7 @@ def _mills(x: FloatArray) -> FloatArray:
 
 
 def _integrated(left: FloatArray, ratio: FloatArray) -> Ends:
-    """Return the difference M(u) - M(u + r) of Mills ratios M(x) = Phi(-x)/phi(x), and its relative error.
+    """Return the difference M(u) - M(u + r) of Mills ratios M(x) = Phi(-x)/phi(x), and a bound of its relative error.
 
     u is `left`. r = `ratio` <= 1/2 is the sensitivity over the noise. The difference is computed by quadrature.
     """
@@ -235,7 +235,7 @@ def _steepness(x: FloatArray) -> FloatArray:
 
 
 def _difference(left: FloatArray, right: FloatArray) -> Ends:
-    """Return the difference M(u) - M(v) of Mills ratios M(x) = Phi(-x)/phi(x), and its relative error.
+    """Return the difference M(u) - M(v) of Mills ratios M(x) = Phi(-x)/phi(x), and a bound of its relative error.
 
     u is `left`, at least -2, and v > u is `right`.
     """

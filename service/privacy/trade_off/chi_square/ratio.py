@@ -129,7 +129,10 @@ class BesselLogRatio(AbstractLogRatio):
         return value, error, 0.25 * scale * slope
 
     def _grown_to(self, growth: FloatArray) -> FloatArray:
-        """Return approximate t at which the log-likelihood ratio is L(t) = L(0) + `growth` (nats), in its shape."""
+        """Return approximate values t of the statistic with L(t) = L(0) + `growth` (nats), in the shape of `growth`.
+
+        L is the log-likelihood ratio.
+        """
         scale = self.noncentrality.upper
         if self.degrees == 1:
             y = growth + np.log1p(np.sqrt(-np.expm1(-2 * growth)))  # acosh(e^growth)

@@ -17,6 +17,8 @@ from service.privacy.trade_off.delegating import DelegatingCurve
 from service.privacy.trade_off.enclosed.logs import log_ends, log_up
 
 OUTWARD: Final = 1 + 8 * UNIT_ROUNDOFF
+NEGLIGIBLE: Final = UNIT_ROUNDOFF / 4
+"""Share of a rate and of its complement below which a total advantage changes points by less than their rounding."""
 
 
 @final
@@ -44,9 +46,24 @@ class AdvantageSum(DelegatingCurve):
 
     @override
     def _points_formula(self, alpha: FloatArray) -> CurvePoints:
+        if self._total <= NEGLIGIBLE * min(float(alpha.min()), 1 - float(alpha.max())):
+            return self._without_curve(alpha)
         points = self.curve.points(alpha)
         most = np.minimum((alpha + self._total) * OUTWARD, 1.0)
         return CurvePoints(points.type_two_error, _lowered(points.power, most), points.log_slope)
+
+    def _without_curve(self, alpha: FloatArray) -> CurvePoints:
+        """Return points at the rates `alpha` from `total` alone, if it is below the rounding errors of the points.
+
+        Notes
+        -----
+        The power is in [alpha, alpha + total]. It is concave, at least 0 at rate 0 and at most 1 at rate 1. So each of
+        its slopes at alpha is in [1 - total/(1 - alpha), 1 + total/alpha].
+        """
+        rest = 1 - alpha
+        power = EnclosureArray(alpha, np.minimum((alpha + self._total) * OUTWARD, 1.0))
+        error = EnclosureArray((rest - self._total) / OUTWARD, np.minimum(rest * OUTWARD, 1.0))
+        return CurvePoints(error, power, EnclosureArray(-2 * self._total / rest, 2 * self._total / alpha))
 
     @override
     def _profile_formula(self, epsilon: FloatArray) -> EnclosureArray:

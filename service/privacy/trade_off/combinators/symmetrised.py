@@ -20,6 +20,10 @@ HALVINGS = 60
 SLACK = 2 * FUNCTION_ERROR
 LOOSE = 1e-10
 """Relative width of the power above which bisection finds the tangent."""
+FLAT = 1e-12
+"""Largest log slope of two curves that reveal nothing at the precision of doubles."""
+ROUNDING = 64 * UNIT_ROUNDOFF
+"""Relative width of points from which no tangents are searched for."""
 STEEPEST = 700.0
 MOST_CAPS = 4
 """Largest count of bounds of epsilon that are computed for a list. Each bound serves many numbers."""
@@ -137,6 +141,8 @@ class Symmetrised(AbstractTradeOff):
         for own, other in ((self.first, self.second), (self.second, self.first)):
             point = own.points(np.array([rate]))
             slope = point.log_slope
+            if slope.lower[0] > -FLAT and slope.upper[0] < FLAT:
+                break
             if slope.lower[0] > -STEEPEST and slope.upper[0] < STEEPEST:
                 least, _ = log_ends(own.profile(slope.upper))
                 if _is_smaller(other, slope.lower, least)[0]:
@@ -147,6 +153,10 @@ class Symmetrised(AbstractTradeOff):
     def _points_formula(self, alpha: FloatArray) -> CurvePoints:
         # In most cases one curve is active at its own slope, and its point is the answer.
         first = self.first.points(alpha)
+        if (np.abs([first.log_slope.lower, first.log_slope.upper]) < FLAT).all():
+            flat = _flat_points(alpha, first, self.second.points(alpha))
+            if flat is not None:
+                return flat
         left = ~_surely_active(first, alpha, self.second)
         if not left.any():
             return first
@@ -287,6 +297,38 @@ class Symmetrised(AbstractTradeOff):
         log_low = np.minimum(log_low, 0.0)
         log_low = self._in_order(log_low, log_high, "type II error")
         return EnclosureArray.from_logs(log_low, np.minimum(log_high, 0.0))
+
+
+def _flat_points(alpha: FloatArray, first: CurvePoints, second: CurvePoints) -> CurvePoints | None:
+    """Return points of the symmetrised curve at the rates `alpha` from points of two curves whose slopes are nearly 1.
+
+    The result is None if it is not as narrow as rounding allows. `first` and `second` are the points of both curves.
+
+    Notes
+    -----
+    Let P be the larger power at alpha, and l <= 1 <= h bounds of all slopes there. Both curves are concave, so their
+    power at x is at most P + h (x - alpha) for x > alpha, and P - l (alpha - x) for x < alpha. The concave hull of this
+    bound at alpha is P + (h - l) alpha (1 - alpha). A tangent of the hull at alpha touches the curves on both sides of
+    alpha, so its slope is between l and h, too.
+    """
+    slopes = [*(each.log_slope.lower for each in (first, second)), *(each.log_slope.upper for each in (first, second))]
+    least, most = np.minimum(np.min(slopes, axis=0), 0.0), np.maximum(np.max(slopes, axis=0), 0.0)
+    if not (most - least < FLAT).all():
+        return None
+    rest = 1 - alpha
+    kink = 2 * (most - least) * alpha * rest
+    power = EnclosureArray(
+        np.maximum(first.power.lower, second.power.lower),
+        np.minimum((np.maximum(first.power.upper, second.power.upper) + kink) * (1 + 4 * UNIT_ROUNDOFF), 1.0),
+    )
+    low = np.minimum(first.type_two_error.lower, second.type_two_error.lower) - kink
+    error = EnclosureArray(
+        np.maximum(low * (1 - 4 * UNIT_ROUNDOFF), 0.0),
+        np.minimum(first.type_two_error.upper, second.type_two_error.upper),
+    )
+    if any((each.upper - each.lower > ROUNDING * each.upper).any() for each in (power, error)):
+        return None
+    return CurvePoints(error, power, EnclosureArray(least, most))
 
 
 def _surely_active(points: CurvePoints, alpha: FloatArray, other: AbstractTradeOff) -> BoolArray:

@@ -292,8 +292,8 @@ def _limited(bounds: EnclosureArray, others: EnclosureArray) -> EnclosureArray:
 def _lowered(bounds: EnclosureArray, most: FloatArray, log_most: FloatArray | None, certain: bool) -> EnclosureArray:
     """Return `bounds` with upper bounds reduced to `most`, and lower bounds that do not exceed them.
 
-    `log_most` is the logarithm of `most`; without it, logarithms stay as they are. With `certain`, a lower bound above
-    its upper bound is an error.
+    `log_most` is the logarithm of `most`; with None, logarithms stay as they are. Raises NumericalFailure for a lower
+    bound above its upper bound by more than rounding, if the bounds are `certain` (proved).
     """
     upper, log_upper = np.minimum(bounds.upper, most), _picked(np.minimum, bounds.log_upper, log_most)
     if not _crossed(bounds.lower, upper, bounds.log_lower, log_upper, certain):
@@ -305,8 +305,8 @@ def _lowered(bounds: EnclosureArray, most: FloatArray, log_most: FloatArray | No
 def _raised(bounds: EnclosureArray, least: FloatArray, log_least: FloatArray | None, certain: bool) -> EnclosureArray:
     """Return `bounds` with lower bounds raised to `least`, and upper bounds that are not below them.
 
-    `log_least` is the logarithm of `least`; without it, logarithms stay as they are. With `certain`, a lower bound
-    above its upper bound is an error.
+    `log_least` is the logarithm of `least`; with None, logarithms stay as they are. Raises NumericalFailure for a lower
+    bound above its upper bound by more than rounding, if the bounds are `certain` (proved).
     """
     lower, log_lower = np.maximum(bounds.lower, least), _picked(np.maximum, bounds.log_lower, log_least)
     if not _crossed(lower, bounds.upper, log_lower, bounds.log_upper, certain):
@@ -324,7 +324,8 @@ def _crossed(
 ) -> bool:
     """Return whether some entry of `lower` exceeds that of `upper`, or of `log_lower` that of `log_upper`.
 
-    Raises NumericalFailure if the bounds are `certain` (proved) and rounding does not explain the order.
+    Logarithms are not compared if one of both is None. Raises NumericalFailure if the bounds are `certain` (proved) and
+    rounding does not explain the order.
     """
     above = lower > upper
     crossed = bool(above.any())

@@ -31,7 +31,7 @@ def certified_inverse(
     target, guess : array of shape (n,)
         Values of f, and approximate solutions.
     off : array or float
-        Approximate distance of the solution from the guess, if known.
+        Approximate distance of the solution from the guess; 0 if unknown.
 
     Returns
     -------

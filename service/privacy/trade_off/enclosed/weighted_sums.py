@@ -126,7 +126,8 @@ def log_moved(log_value: FloatArray, c: FloatArray, shift: FloatArray, side: int
     Returns
     -------
     array
-        The logarithm; minus infinity where the argument is negative. An infinite c gives no bound.
+        The logarithm; minus infinity where the argument is negative. For an infinite c it is the trivial bound, minus
+        or plus infinity as `side`.
     """
     log_shift = c + log(np.abs(shift))
     error = SLACK * (4 + np.abs(c) + np.abs(log_shift))

@@ -204,9 +204,9 @@ def reflected(bounds: EnclosureArray, epsilon: FloatArray) -> EnclosureArray:
 
 
 def _log_profile(epsilon: FloatArray, mu: FloatArray, difference: Difference) -> tuple[FloatArray, FloatArray]:
-    """Return ln delta(`epsilon`) of N(0, 1) against N(mu, 1) and its absolute error, for exact epsilon >= 0 and mu > 0.
+    """Return ln delta(`epsilon`) of N(0, 1) against N(mu, 1), and a bound of its absolute error.
 
-    `difference` computes the difference of two Mills ratios.
+    epsilon >= 0 and mu > 0 are exact. `difference` computes the difference of two Mills ratios.
     """
     # Overflow and 0/0 occur only where a patch below replaces the result. Callers silence these warnings once.
     ratio = epsilon / mu
@@ -230,7 +230,7 @@ def _log_profile(epsilon: FloatArray, mu: FloatArray, difference: Difference) ->
 
 
 def _plain_log_profile(epsilon: float, mu: float) -> tuple[float, float] | None:
-    """Return ln delta(`epsilon`) of N(0, 1) against N(mu, 1) and its absolute error for floats, or None.
+    """Return ln delta(`epsilon`) of N(0, 1) against N(mu, 1) and a bound of its absolute error for floats, or None.
 
     None means that eps/mu - mu/2 is outside the range of this formula, or that no digit of the difference of Mills
     ratios is left. The operations and their order are equal to those of `_log_profile`, and so are the doubles. Python
@@ -294,10 +294,10 @@ def _difference_small(
 
 
 def _near_one(a: FloatArray, b: FloatArray, a_error: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return ln delta and its absolute error for a < -5, where delta = 1 - phi(a) [R(-a) + R(b)] is close to 1.
+    """Return ln delta and a bound of its absolute error for a < -5, where delta is close to 1.
 
-    `a_error` bounds the absolute error of a. R is the Mills ratio Phi(-x)/phi(x), with a = eps/mu - mu/2 and b = a + mu
-    for curves of N(0, 1) against N(mu, 1).
+    The formula is delta = 1 - phi(a) [R(-a) + R(b)]. `a_error` bounds the absolute error of a. R is the Mills ratio
+    Phi(-x)/phi(x), with a = eps/mu - mu/2 and b = a + mu for curves of N(0, 1) against N(mu, 1).
     """
     density = np.exp(-0.5 * a * a - LOG_SQRT_2PI)
     rest = density * SQRT_HALF_PI * (special.erfcx(-SQRT_HALF * a) + special.erfcx(SQRT_HALF * b))
@@ -306,7 +306,7 @@ def _near_one(a: FloatArray, b: FloatArray, a_error: FloatArray) -> tuple[FloatA
 
 
 def _far(a: FloatArray, b: FloatArray, mu: FloatArray, a_error: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return ln delta and its absolute error for a > FAR, from an asymptotic difference of Mills ratios.
+    """Return ln delta and a bound of its absolute error for a > FAR, from an asymptotic difference of Mills ratios.
 
     delta is the profile of N(0, 1) against N(mu, 1) at eps. R(x) = Phi(-x)/phi(x) is the Mills ratio, a = eps/mu - mu/2
     and b = a + mu. The difference is R(a) - R(b) = mu / (a b) (1 - s / a^2), 0 <= s <= 3. `a_error` bounds the absolute

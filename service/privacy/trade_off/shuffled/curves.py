@@ -166,7 +166,8 @@ class WorstCurve(ProfileCurve):
     def log_delta(self, epsilon: float, nodes: int) -> LogProfile:
         """Return a lower bound, an approximation and an upper bound of the largest ln delta of the curves at `epsilon`.
 
-        `nodes` is the accuracy, and 0 the finest. Curves with a much smaller profile are evaluated roughly.
+        `nodes` is the number of nodes of a contour, on which the accuracy depends; 0 stands for the finest, `FINE`.
+        Curves with a much smaller profile are evaluated roughly.
         """
         roughs = [_rough_at(curve, epsilon) for curve in self.curves]
         close = max(roughs) - NEAR

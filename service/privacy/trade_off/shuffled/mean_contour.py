@@ -102,7 +102,11 @@ class MeanContour:
         self._ratios = [(float(one), float(other)) for one, other in zip(form.present, form.absent, strict=True)]
 
     def rough_log_delta(self, epsilon: float) -> float:
-        """Return about ln delta at `epsilon` >= 0, by a saddle point of e^M/s^2. No bound depends on it."""
+        """Return about ln delta at `epsilon` >= 0, by a saddle point of e^{M(s)}/s^2. No bound depends on it.
+
+        M is the log-moment function of a sum over all reports, and delta the mean of its positive part over their
+        number.
+        """
         grown = math.exp(epsilon)
         terms = [one - grown * other for one, other in self._ratios]
         return rough_mean(self.form.reports, self._weights, terms)
@@ -131,7 +135,10 @@ class MeanContour:
         return log_low - log_n - rounding, approximate - log_n, log_high - log_n + rounding
 
     def _log_moment(self, terms: list[float], s: float) -> tuple[float, float, list[float]]:
-        """Return the log-moment M(s) of the sum of n independent terms, its absolute error, and a term's tilted law."""
+        """Return the log-moment M(s) of the sum of n independent `terms`, an error bound, and the tilted law of a term.
+
+        The bound is that of the absolute error of M(s). The tilted law has the weights of all categories.
+        """
         n, exponents = self.form.reports, [s * each for each in terms]
         top = max(max(exponents) - 600.0, 0.0)
         grown = [math.expm1(each) if top == 0 else math.exp(min(each - top, 700.0)) for each in exponents]

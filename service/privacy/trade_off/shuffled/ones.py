@@ -119,12 +119,14 @@ class Ones:
         return math.log(max(value, 1e-3 * first * density, 1e-320))
 
     def threshold_of(self, chance: float) -> float:
-        """Return about the threshold at which the best test rejects with a given chance, for searches.
+        """Return about the threshold of the log-likelihood ratio of a test with a given false positive rate.
+
+        No bound depends on it.
 
         Parameters
         ----------
         chance : float
-            In (0, 1).
+            Approximate false positive rate of the test, in (0, 1).
 
         Returns
         -------

@@ -85,7 +85,7 @@ class ProfileCurve(AbstractTradeOff):
     def log_delta(self, epsilon: float, nodes: int) -> LogProfile:
         """Return lower bound, approximation and upper bound of ln delta at `epsilon` >= 0.
 
-        `nodes` is the accuracy: `FEWEST`, `EASY` or `FINE`.
+        `nodes` is the number of nodes of a contour, on which the accuracy depends: `FEWEST`, `EASY` or `FINE`.
         """
 
     @abstractmethod
@@ -198,9 +198,10 @@ class ProfileCurve(AbstractTradeOff):
         return at, max(slope, 1e-3 / at), (low, high)
 
     def _proved(self, at: float, slope: float, holds: Callable[[float], float], side: int) -> float:
-        """Return a point near `at` where `holds` is proved to be at least 0, moved by `side` until it is.
+        """Return a point near `at` where `holds` is proved to be at least 0, moved left (`side` -1) or right (1).
 
-        `slope` is about minus the slope of ln delta.
+        The result is 0 on the left, or the largest loss on the right, if no other point is proved. `slope` is about
+        minus the slope of ln delta.
         """
         top = self.largest_log_ratio.upper
         margin = MARGIN * self.near_root / slope

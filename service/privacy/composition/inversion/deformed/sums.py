@@ -155,8 +155,9 @@ class PathNodes:
 
         L is the loss at a node v on the path of the trapezoid sum, and z a point of the inversion contour. `known` has
         the logarithms that make up L, `distance` is the distance of Re v from the mean, and `long_height` is Im v. The
-        slope of Im v is `rise`. Im v is known within 24 u of itself, and through the argument of the sloping piece
-        (ramp) of the path within 24 u of `far`, with the unit roundoff u.
+        slope of Im v in the parameter of the path is `rise`, and `far` bounds the terms of that argument of the sloping
+        piece (ramp) whose half rounds Im v. So the error of Im v is at most u (24 |Im v| + 12 rise far), with the unit
+        roundoff u.
         """
         unit, height = self.unit, long_height.astype(np.float64)
         steep = step.sigma**2 * (distance + height)

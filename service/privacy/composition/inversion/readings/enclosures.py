@@ -28,7 +28,7 @@ class Readings:
     def tighten(self, at: IndexArray, other: Readings) -> None:
         """Intersect the columns at the indices `at` with the enclosures `other`, where NaN stands for an unknown bound.
 
-        `other` has the same rows, and one column for each index in `at`.
+        The columns are changed in place. `other` has the same rows, and one column for each index in `at`.
 
         Raises
         ------
