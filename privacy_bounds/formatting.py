@@ -60,8 +60,9 @@ def formatted(value: float, spec: str, rounding: str) -> str:
 def question_direction(question: Any, reads: str = "power") -> str:
     """Return the direction of rounding that keeps an answer to a question on the safe side.
 
-    It is downwards for type II errors, deletion capacities, unlearning guarantees and predictive values with
-    `at_least`, else upwards. `reads` is the quantity of a trade-off point.
+    The direction is that of the module `decimal`: downwards (`ROUND_FLOOR`) for type II errors, deletion capacities,
+    unlearning guarantees and predictive values with `at_least`, else upwards (`ROUND_CEILING`). `question` is a
+    question of the request or of an answer. `reads` is the quantity of a trade-off point, "power" or "type_two_error".
     """
     if question.type == "trade_off":
         return DOWN if reads == "type_two_error" else UP
@@ -71,7 +72,7 @@ def question_direction(question: Any, reads: str = "power") -> str:
 def safe_direction(answer: Answer) -> str:
     """Return the direction of rounding that keeps the value of an answer on the safe side.
 
-    The result for approximations is rounding to nearest.
+    The directions are those of the module `decimal`. The result for approximations is `ROUND_HALF_EVEN`, to nearest.
     """
     return NEAREST if answer.evidence == "asymptotic" else question_direction(answer.question)
 

@@ -165,8 +165,8 @@ STANDARD_LIBRARY_OF_THE_CORE = {
 
 # The packages of the core. Each imports only itself and the packages above it. The most specific entry decides.
 _CORE = """
-    errors limit numerics enclosure losses trade_off.enclosed trade_off.abstract trade_off.self_inverse
-    trade_off.approximate_dp
+    errors limit numerics enclosure losses trade_off.enclosed trade_off.bounded_tests trade_off.abstract
+    trade_off.self_inverse trade_off.approximate_dp
     trade_off.shifted trade_off trade_off.combinators trade_off.sampling trade_off.shuffled
     trade_off.chi_square trade_off.pair
     trade_off.selection trade_off.mixture trade_off.pointwise_max_pair mechanisms composition.planning.accuracy

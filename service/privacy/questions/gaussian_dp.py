@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 import numpy as np
 from scipy import special
@@ -18,6 +19,7 @@ from service.privacy.errors import OutOfDomain
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 from service.privacy.questions.empty_range import NOTHING_IN_RANGE, RANGE_MAY_BE_EMPTY
 from service.privacy.questions.gdp_cells import CellSearch, Half
+from service.privacy.questions.gdp_lists import ListSearch, strongest_parts
 from service.privacy.questions.gdp_tangents import STRONGEST, tangent_bounds
 from service.privacy.questions.normal_points import CLOSE, SMALLEST_RATE, normal_points
 from service.privacy.questions.reading import Reading
@@ -45,7 +47,26 @@ class GdpReading(Reading):
     global_mu: Enclosure = field(kw_only=True)
 
 
-def mu(curve: AbstractTradeOff, false_positive_rate_min: float, type_two_error_min: float) -> GdpReading:
+@dataclass(frozen=True, slots=True)
+class Needed:
+    """Bounds of mu that are needed, and the searches of curves whose profiles are evaluated in lists."""
+
+    lower: bool = True
+    upper: bool = True
+    lists: tuple[ListSearch, ...] = ()
+
+
+BOTH: Final = Needed()
+
+
+def mu(
+    curve: AbstractTradeOff,
+    false_positive_rate_min: float,
+    type_two_error_min: float,
+    *,
+    lower: bool = True,
+    upper: bool = True,
+) -> GdpReading:
     """Return the smallest mu >= 0 whose Gaussian curve g_mu lies below a curve f over a range of error rates.
 
     Parameters
@@ -54,6 +75,8 @@ def mu(curve: AbstractTradeOff, false_positive_rate_min: float, type_two_error_m
         The curve f.
     false_positive_rate_min, type_two_error_min : float
         The range consists of the points with alpha and f(alpha) at least these numbers, both in [0, 1].
+    lower, upper : bool
+        Which bounds are needed. A bound that is not needed is valid, and may be far.
 
     Returns
     -------
@@ -77,28 +100,33 @@ def mu(curve: AbstractTradeOff, false_positive_rate_min: float, type_two_error_m
     ):
         if not 0 <= value <= 1:
             raise OutOfDomain(name, value, "in [0, 1]")
+    needed = Needed(lower, upper)
     if isinstance(curve, Bracketed):
         return _between(curve, false_positive_rate_min, type_two_error_min)
     if isinstance(curve, EasiestOf):
-        return _of_the_easiest(curve, false_positive_rate_min, type_two_error_min)
+        return _of_the_easiest(curve, false_positive_rate_min, type_two_error_min, needed)
     if isinstance(curve, Symmetrised) and curve.evidence.is_certain:
-        both = _of_both(curve, false_positive_rate_min, type_two_error_min)
+        both = _of_both(curve, false_positive_rate_min, type_two_error_min, needed)
         if both is not None:
             return both
     if false_positive_rate_min == type_two_error_min == 0:
-        whole = _global(curve)
+        whole = _global(curve, needed)
         return GdpReading(whole, "upper", SOURCE, global_mu=whole)
+    if curve.serves_lists and curve.evidence is Evidence.CERTIFIED:
+        is_even = false_positive_rate_min == type_two_error_min
+        parts = [curve] if upper else strongest_parts(curve, is_even=is_even)
+        needed = replace(needed, lists=tuple(ListSearch(part) for part in parts))
     cap = _cap_alone(curve) if curve.global_gdp_mu is None else None
     if cap is not None:
-        ranged = over_range(curve, false_positive_rate_min, type_two_error_min, cap)
+        ranged = over_range(curve, false_positive_rate_min, type_two_error_min, cap, needed)
         whole = Enclosure(_proved(curve, false_positive_rate_min, ranged), cap, curve.evidence)
     else:
-        whole = _global(curve)
+        whole = _global(curve, needed)
         ranged = whole
         attained = curve.global_gdp_mu_error
         outside = attained is None or attained < max(false_positive_rate_min, type_two_error_min)
         if outside and not _is_gaussian_in_range(curve, false_positive_rate_min, type_two_error_min):
-            ranged = over_range(curve, false_positive_rate_min, type_two_error_min, whole.upper)
+            ranged = over_range(curve, false_positive_rate_min, type_two_error_min, whole.upper, needed)
     notes = (NOTHING_IN_RANGE,) if ranged.upper == 0 < whole.lower else ()
     return GdpReading(ranged, "upper", SOURCE, notes, global_mu=whole)
 
@@ -115,18 +143,18 @@ def _is_gaussian_in_range(curve: AbstractTradeOff, rate_min: float, error_min: f
     return float(curve.type_two_error(np.array([start])).lower[0]) >= error_min
 
 
-def _of_the_easiest(curve: EasiestOf, rate_min: float, error_min: float) -> GdpReading:
+def _of_the_easiest(curve: EasiestOf, rate_min: float, error_min: float, needed: Needed) -> GdpReading:
     """Return mu of the strongest of several attacks over a range of error rates.
 
     mu is that of the largest Gaussian trade-off curve below the curve, at false positive rates of at least `rate_min`
     where the type II error is at least `error_min`.
     """
-    found = [mu(each, rate_min, error_min) for each in curve.curves]
+    found = [mu(each, rate_min, error_min, lower=needed.lower, upper=needed.upper) for each in curve.curves]
     best = max(found, key=lambda each: each.value.lower)
     return replace(best, global_mu=max((each.global_mu for each in found), key=lambda each: each.lower))
 
 
-def _of_both(curve: Symmetrised, rate_min: float, error_min: float) -> GdpReading | None:
+def _of_both(curve: Symmetrised, rate_min: float, error_min: float, needed: Needed) -> GdpReading | None:
     """Return mu of the convex hull of a curve f and its inverse, for error rates from `rate_min` and `error_min` on.
 
     None means that the range may be empty. mu is that of the largest Gaussian curve below the hull. The hull consists
@@ -151,7 +179,7 @@ def _of_both(curve: Symmetrised, rate_min: float, error_min: float) -> GdpReadin
     rest = EnclosureArray(1 - upper - UNIT_ROUNDOFF, 1 - lower + UNIT_ROUNDOFF)
     at_ends = normal_points(firsts, EnclosureArray(lower, upper), rest).mu
     directions = (first,) if rate_min == error_min else (first, first.reversed())
-    found = [mu(each, rate_min, error_min) for each in directions]
+    found = [mu(each, rate_min, error_min, lower=needed.lower, upper=needed.upper) for each in directions]
     lower = max(*(each.value.lower for each in found), float(at_ends.lower.max()), 0.0)
     upper = max(*(each.value.upper for each in found), float(at_ends.upper.max()), 0.0)
     whole = found[0].global_mu  # g_mu is below f exactly when g_mu is below the inverse of f
@@ -181,7 +209,8 @@ def _between(curve: Bracketed, rate_min: float, error_min: float) -> GdpReading:
     start = max(rate_min, SMALLEST_RATE)
     # The searches may spend all allowed work, so that this point is evaluated first.
     some = float(curve.dominating.type_two_error(np.array([start])).lower[0]) >= error_min
-    least, most = (mu(side, rate_min, error_min) for side in (curve.attained, curve.dominating))
+    least = mu(curve.attained, rate_min, error_min, upper=False)
+    most = mu(curve.dominating, rate_min, error_min, lower=False)
     whole = Enclosure(least.global_mu.lower, most.global_mu.upper, curve.evidence)
     if some:
         ranged = Enclosure(least.value.lower, most.value.upper, curve.evidence)
@@ -193,21 +222,22 @@ def _between(curve: Bracketed, rate_min: float, error_min: float) -> GdpReading:
     return GdpReading(ranged, "upper", SOURCE, notes, global_mu=whole)
 
 
-def _global(curve: AbstractTradeOff) -> Enclosure:
+def _global(curve: AbstractTradeOff, needed: Needed) -> Enclosure:
     known = curve.global_gdp_mu
     if known is not None:
         return known
     alone = _cap_alone(curve)
     if alone is not None:
-        inner = over_range(curve, PROVED_FROM, PROVED_FROM, alone)
+        inner = over_range(curve, PROVED_FROM, PROVED_FROM, alone, needed)
         return Enclosure(_proved(curve, PROVED_FROM, inner), alone, curve.evidence)
     strongest = _strongest(curve)
     cap = _cap(curve)
     # Below a rate a the power is at most e^L alpha, and Phi^-1(e^L alpha) - Phi^-1(alpha) rises with alpha. So the
     # value at a bounds both tails of the curve.
     edge = max(1e-9 * math.exp(-strongest), SMALLEST_RATE)
-    inner = over_range(curve, edge, edge, cap)
-    return Enclosure(inner.lower, min(max(inner.upper, _end_bound(strongest, edge)), cap), curve.evidence)
+    ends = _end_bound(strongest, edge)
+    inner = over_range(curve, edge, edge, cap, needed, ends)
+    return Enclosure(inner.lower, min(max(inner.upper, ends), cap), curve.evidence)
 
 
 def _cap_alone(curve: AbstractTradeOff) -> float | None:
@@ -264,7 +294,14 @@ def _corner(rate_min: float, error_min: float) -> float:
     return max(corner * (1 + CLOSE), 0.0)
 
 
-def over_range(curve: AbstractTradeOff, rate_min: float, error_min: float, limit: float) -> Enclosure:
+def over_range(
+    curve: AbstractTradeOff,
+    rate_min: float,
+    error_min: float,
+    limit: float,
+    needed: Needed = BOTH,
+    enough: float = 0.0,
+) -> Enclosure:
     """Enclose the largest mu over a range of error rates, given an upper bound of it.
 
     Parameters
@@ -275,6 +312,10 @@ def over_range(curve: AbstractTradeOff, rate_min: float, error_min: float, limit
         Smallest false positive rate and smallest type II error of the range, in [0, 1].
     limit : float
         A proved upper bound of mu over the range.
+    needed : Needed
+        Which bounds are needed. A bound that is not needed is valid, and may be far.
+    enough : float
+        No upper bound below this number is needed.
 
     Returns
     -------
@@ -285,8 +326,16 @@ def over_range(curve: AbstractTradeOff, rate_min: float, error_min: float, limit
     limit = limit if cut_short else min(limit, _corner(rate_min, error_min))
     if cut_short and curve.evidence is Evidence.CERTIFIED:
         # The upper bound is the limit, and points at the smallest doubles are expensive.
-        inner = over_range(curve, max(rate_min, PROVED_FROM), max(error_min, PROVED_FROM), limit)
+        inner = over_range(curve, max(rate_min, PROVED_FROM), max(error_min, PROVED_FROM), limit, needed)
         return Enclosure(inner.lower, limit, curve.evidence)
+    if needed.lists and min(rate_min, error_min) >= SMALLEST_RATE:
+        tried = (
+            each.bounds(rate_min, error_min, limit, enough, lower=needed.lower, upper=needed.upper)
+            for each in needed.lists
+        )
+        found = [ends for ends in tried if ends is not None]
+        if found:  # several curves are parts of this one, each of which bounds mu from below
+            return Enclosure(max(ends[0] for ends in found), found[0][1], curve.evidence)
     searched = curve.searches_points and curve.evidence.is_certain
     if (searched or curve.evidence is Evidence.CERTIFIED) and min(rate_min, error_min) >= SMALLEST_RATE:
         ends = tangent_bounds(curve, rate_min, error_min, limit)

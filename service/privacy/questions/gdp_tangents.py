@@ -25,7 +25,7 @@ from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 from service.privacy.numerics.work import is_spent
 from service.privacy.questions.normal_points import CLOSE, normal_points
-from service.privacy.questions.tangent_sets import TangentCorner, TangentSet
+from service.privacy.questions.tangent_sets import TangentCorner, TangentSet, limited_corners
 from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.enclosed.ulps import NORMAL_QUANTILE_ERROR
 
@@ -192,12 +192,11 @@ class _Search:
         for side, other in zip(self.sides, self.sides[::-1], strict=True):
             flatter, rates, powers = side.corners()
             end = min(float(powers[-1]), 1 - other.least_rate(1 - side.first))
-            # Drop corners beyond the range, whose end is the first rate of the other side.
-            powers = np.append(powers, end)
-            kept = powers < 1 - other.first
-            kept[-1] = True
+            most = 1 - other.first
+            rates, powers, kept = limited_corners(rates, powers, most, side.least_rate(most))
+            powers, kept = np.append(powers, end), np.append(kept, True)
             rates, flatter = np.append(rates, side.first), np.append(flatter, flatter[-1])
-            mu, slopes = _gaussian(powers, rates)
+            mu, slopes = gaussian_corners(powers, rates)
             largest = max(largest, float(mu[kept].max()))
             for index in np.flatnonzero(kept & (mu > target)).tolist():
                 at_end = index >= len(rates) - 2
@@ -266,7 +265,7 @@ class _Search:
         return True
 
 
-def _gaussian(powers: FloatArray, rates: FloatArray) -> tuple[FloatArray, FloatArray]:
+def gaussian_corners(powers: FloatArray, rates: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return upper bounds of mu = Phi^-1(power) - Phi^-1(rate) at points, and approximate log slopes there.
 
     The slope at a point is that of the Gaussian trade-off curve with this mu.

@@ -83,24 +83,76 @@ class TangentSet:
         upper bounds of the power. The power at a corner is the larger value of both tangents at the computed rate:
         wherever the exact corner is, one of the tangents bounds the power on either side of the computed rate.
         """
-        with np.errstate(all="ignore"):
-            meet = (self.delta[:-1] - self.delta[1:]) / (np.exp(self.c[1:]) - np.exp(self.c[:-1]))
-        outside = np.flatnonzero(~(meet > self.first))
-        last = int(outside[0]) if len(outside) else len(meet)
-        rates = np.append(np.minimum(meet[:last], 1.0), self.first)
-        flatter = np.arange(last + 1)
-        powers = self._at(rates, flatter)
-        powers[:-1] = np.maximum(powers[:-1], self._at(rates[:-1], flatter[:-1] + 1))
-        return flatter, rates, powers
-
-    def _at(self, rates: FloatArray, tangents: IndexArray) -> FloatArray:
-        found = (self.delta[tangents] + np.exp(self.c[tangents]) * rates) * (1 + ROUNDING) + SMALLEST
-        return np.minimum(found, 1.0)
+        return corners_of(self.c, self.delta, self.first)
 
     def least_rate(self, power: float) -> float:
         """Return a lower bound of the false positive rate at which the curve reaches a power."""
         rates = (power * (1 - ROUNDING) - self.delta * (1 + ROUNDING)) * np.exp(-self.c)
         return max(float(rates.max()) * (1 - ROUNDING), 0.0)
+
+
+def corners_of(c: FloatArray, delta: FloatArray, first: float) -> tuple[IndexArray, FloatArray, FloatArray]:
+    """Return the corners where neighbouring tangents meet, by falling rate, down to the rate `first`.
+
+    Parameters
+    ----------
+    c, delta : array, shape (n,)
+        Rising log slopes of tangents, and falling upper bounds of their offsets.
+    first : float
+        Smallest rate; its point on the last tangent is the last corner.
+
+    Returns
+    -------
+    (array, array, array)
+        Indices of the flatter one of the two tangents, rates, and upper bounds of the power; shape (corners,).
+    """
+    slopes = np.exp(c)
+    with np.errstate(all="ignore"):
+        meet = (delta[:-1] - delta[1:]) / np.diff(np.expm1(c))
+    outside = np.flatnonzero(~(meet > first))
+    last = int(outside[0]) if len(outside) else len(meet)
+    rates = np.append(np.minimum(meet[:last], 1.0), first)
+    flatter = np.arange(last + 1)
+
+    def at(tangents: IndexArray, rates: FloatArray) -> FloatArray:
+        found = (delta[tangents] + slopes[tangents] * rates) * (1 + ROUNDING) + SMALLEST
+        return np.minimum(found, 1.0)
+
+    powers = at(flatter, rates)
+    powers[:-1] = np.maximum(powers[:-1], at(flatter[:-1] + 1, rates[:-1]))
+    return flatter, rates, powers
+
+
+def limited_corners(
+    rates: FloatArray, powers: FloatArray, most: float, reached: float
+) -> tuple[FloatArray, FloatArray, BoolArray]:
+    """Return corners of tangents whose powers are limited to a range, and which of them count.
+
+    Parameters
+    ----------
+    rates, powers : array, shape (corners,)
+        Corners by falling rate.
+    most : float
+        Largest power of the range.
+    reached : float
+        A rate below which no tangent reaches this power.
+
+    Returns
+    -------
+    (array, array, array of bool)
+        Rates and powers, shape (corners,), and the mask of the corners that count.
+
+    Notes
+    -----
+    The curve may be in the range at rates where its tangents are beyond it. There its power is at most `most`, and the
+    rate is at least `reached`. So the point (`reached`, `most`) takes the place of all corners beyond the range.
+    """
+    beyond = powers >= most
+    if not beyond.any():
+        return rates, powers, ~beyond
+    counts = ~beyond
+    counts[int(np.flatnonzero(beyond)[-1])] = True
+    return np.where(beyond, np.minimum(rates, max(reached, SMALLEST)), rates), np.where(beyond, most, powers), counts
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 import sys
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import final
@@ -25,6 +26,7 @@ from service.privacy.enclosure import Enclosure, EnclosureArray, Evidence
 from service.privacy.errors import OutOfDomain
 from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
 from service.privacy.numerics.work import count_work
+from service.privacy.trade_off.bounded_tests import BoundedTests
 from service.privacy.trade_off.enclosed import caps
 from service.privacy.trade_off.enclosed.decreasing_root import decreasing_root
 
@@ -71,6 +73,8 @@ class AbstractTradeOff(ABC):
         Name of the engine behind the numbers, as in responses: `closed_form`, `contour`, ...
     searches_points : bool
         Whether every point costs a search of the profile, so that callers should prefer the profile.
+    serves_lists : bool
+        Whether a list of thresholds costs much less than its members, so that bounds of mu use lists of the profile.
     is_capped : bool
         Whether the formulas already respect the bounds from the extreme log-likelihood ratios.
     has_only_profile : bool
@@ -80,6 +84,7 @@ class AbstractTradeOff(ABC):
     evidence: Evidence
     method: str
     searches_points: bool = False
+    serves_lists: bool = False
     is_capped: bool = False
     has_only_profile: bool = False
 
@@ -338,6 +343,32 @@ class AbstractTradeOff(ABC):
     @property
     def global_gdp_mu_error(self) -> float | None:
         """Number e such that a point with alpha >= e and f(alpha) >= e attains `global_gdp_mu`; None if unknown."""
+        return None
+
+    @property
+    def hull_of(self) -> Sequence[AbstractTradeOff]:
+        """Curves of which this curve is the largest convex function below all; by default this curve alone."""
+        return (self,)
+
+    @property
+    def edge_slopes(self) -> FloatArray:
+        """Log slopes >= 0 of the edges of a curve that is a polygon; by default none."""
+        return np.zeros(0)
+
+    def tests_near(self, log_slopes: FloatArray) -> BoundedTests | None:
+        """Return tests next to the best ones at log slopes, or None if no tests are known.
+
+        Parameters
+        ----------
+        log_slopes : array, shape (n,)
+            Log-likelihood ratios >= 0 at which tests reject, nats.
+
+        Returns
+        -------
+        BoundedTests or None
+            Any number of tests that are no stronger than tests of the curve.
+        """
+        del log_slopes
         return None
 
     @abstractmethod

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import cached_property
-from typing import final
+from typing import Final, final
 
 import numpy as np
 from typing_extensions import override
@@ -15,7 +15,13 @@ from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 from service.privacy.numerics.running_sums import running_sum_error, running_sums
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 from service.privacy.trade_off.atomic_law import AtomicLaw
+from service.privacy.trade_off.bounded_tests import BoundedTests
 from service.privacy.trade_off.enclosed.logs import with_logs
+
+TESTS_AROUND: Final = np.arange(-6, 7)
+"""Distances of the tests next to a log slope, in losses."""
+MOST_TESTS: Final = 6_000
+"""Largest number of losses at all of which there are tests."""
 
 
 @final
@@ -49,6 +55,7 @@ class AtomsTradeOff(AbstractTradeOff):
     evidence = Evidence.CERTIFIED
     method = "closed_form"
     is_capped = True
+    serves_lists = True
 
     def __init__(self, law: AtomicLaw, twin: AtomsTradeOff | None = None) -> None:
         self.law = law
@@ -63,6 +70,23 @@ class AtomsTradeOff(AbstractTradeOff):
     @override
     def smallest_log_ratio(self) -> Enclosure:
         return Enclosure.point(-math.inf) if self.law.is_unbounded else self._loss(self.law.smallest)
+
+    @property
+    @override
+    def edge_slopes(self) -> FloatArray:
+        return self.law.losses[self.law.losses >= 0]
+
+    @override
+    def tests_near(self, log_slopes: FloatArray) -> BoundedTests | None:
+        law, (absent, present, error) = self.law, self.law.log_above
+        below = law.log_below
+        # Tests that reject from a loss on. Losses that are left out count as accepted under H1, and rejected under H0.
+        middle = np.searchsorted(-law.losses, -log_slopes)[:, None] + TESTS_AROUND
+        at = np.unique(np.clip(middle, 0, law.size - 1)) if law.size > MOST_TESTS else np.arange(law.size)
+        more, less = 1 + 2 * error + 2 * law.position_error, 1 - 2 * error - 2 * law.position_error
+        rate, missed = np.exp(absent[at]) * more + 4 * law.dropped, np.exp(below[1][at]) * more + 4 * law.dropped
+        rest, power = np.exp(below[0][at]) * less - 4 * law.dropped, np.exp(present[at]) * less - 4 * law.dropped
+        return BoundedTests(rate, np.maximum(rest, 0.0), np.maximum(power, 0.0), missed)
 
     def _loss(self, value: float) -> Enclosure:
         error = self.law.position_error

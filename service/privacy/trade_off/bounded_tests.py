@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, final
 
@@ -37,6 +38,16 @@ class BoundedTests:
         """Return the tests with these bounds. `rest` and `error` follow from 1 - `rate` and 1 - `power`."""
         rate, power = np.minimum(rate, 1.0), np.clip(power, 0.0, 1.0)
         return BoundedTests(rate, (1 - rate) * (1 - SLACK), power, 1 - power + UNIT_ROUNDOFF)
+
+    @staticmethod
+    def joined(tests: Sequence[BoundedTests]) -> BoundedTests:
+        """Return several lists of tests as one list."""
+        return BoundedTests(
+            *(
+                np.concatenate(column)
+                for column in zip(*((each.rate, each.rest, each.power, each.error) for each in tests), strict=True)
+            )
+        )
 
     def complements(self) -> BoundedTests:
         """Return the tests of the swapped hypotheses that reject where these accept."""

@@ -19,6 +19,9 @@ from service.privacy.trade_off.enclosed.logs import log_ends, relative_widths
 
 WIDE: Final = 1e-6
 """Relative width above which parts are evaluated: a part could not narrow a narrower enclosure by more."""
+CHEAP: Final = "closed_form"
+MOST_WHEN_SPENT: Final = 16
+"""Largest count of wide numbers that closed forms of parts narrow after the work of a request is spent."""
 ROUNDING: Final = 1e-13
 """Largest crossing of logarithms, relative to 1 + their size, that rounding explains."""
 
@@ -88,9 +91,10 @@ class DataProcessingBound(DelegatingCurve):
     def _points_formula(self, alpha: FloatArray) -> CurvePoints:
         points = self.curve.points(alpha)
         wide = (relative_widths(points.power) > WIDE) | (relative_widths(points.type_two_error) > WIDE)
-        if not wide.any() or is_spent():
+        parts = self._affordable(int(wide.sum()))
+        if not parts:
             return points
-        read = [part.points(alpha[wide]) for part in self.parts]
+        read = [part.points(alpha[wide]) for part in parts]
         return CurvePoints(
             _from_above(points.type_two_error, [part.type_two_error for part in read], wide),
             _from_below(points.power, [part.power for part in read], wide),
@@ -104,28 +108,39 @@ class DataProcessingBound(DelegatingCurve):
         If a composition reveals nearly everything, only the type II error is wide.
         """
         found = self.curve.power_at(rate)
-        if found.lower == found.upper or found.relative_width() <= WIDE or is_spent():
+        if found.lower == found.upper or found.relative_width() <= WIDE:
             return found
         at = np.array([rate])
-        read = [part.points(at).power for part in self.parts]
+        read = [part.points(at).power for part in self._affordable(1)]
         return _from_below(EnclosureArray.of(found), read, np.array([True])).at(0, found.evidence)
 
     @override
     def _profile_formula(self, epsilon: FloatArray) -> EnclosureArray:
         profile = self.curve.profile(epsilon)
         wide = relative_widths(profile) > WIDE
-        if not wide.any() or is_spent():
-            return profile
-        return _from_below(profile, [part.profile(epsilon[wide]) for part in self.parts], wide)
+        parts = self._affordable(int(wide.sum()))
+        return _from_below(profile, [part.profile(epsilon[wide]) for part in parts], wide) if parts else profile
 
     @override
     def _epsilon_formula(self, delta: float) -> Enclosure:
         return self._raised(self.curve.epsilon(delta), lambda part: part.epsilon(delta))
 
+    def _affordable(self, numbers: int) -> Sequence[AbstractTradeOff]:
+        """Return the parts that may be evaluated at `numbers` places where the whole is wide.
+
+        When the work of the request is spent, a few places are still evaluated on the closed forms of single steps,
+        which cost milliseconds.
+        """
+        if numbers == 0:
+            return ()
+        if not is_spent():
+            return self.parts
+        return [part for part in self.parts if part.method == CHEAP] if numbers <= MOST_WHEN_SPENT else ()
+
     def _raised(self, found: Enclosure, read: Callable[[AbstractTradeOff], Enclosure]) -> Enclosure:
-        if found.lower == found.upper or found.relative_width() <= WIDE or is_spent():
+        if found.lower == found.upper or found.relative_width() <= WIDE:
             return found
-        least = max((read(part).lower for part in self.parts), default=found.lower)
+        least = max((read(part).lower for part in self._affordable(1)), default=found.lower)
         if least <= found.lower:
             return found
         if least > found.upper + ROUNDING * (1 + abs(found.upper)):

@@ -23,7 +23,9 @@ from service.privacy.trade_off.shuffled.drawn_tests import searched_point
 from service.privacy.trade_off.shuffled.listed_envelope import ListedEnvelope
 from service.privacy.trade_off.shuffled.mean_contour import MeanContour
 from service.privacy.trade_off.shuffled.mean_form import MeanForm
+from service.privacy.trade_off.shuffled.mean_list import MeanList
 from service.privacy.trade_off.shuffled.ones import Ones
+from service.privacy.trade_off.shuffled.ones_list import ones_log_deltas, ones_tests
 from service.privacy.trade_off.shuffled.profile_curve import EASY, FEWEST, FINE, LogProfile, ProfileCurve
 
 NEAR: Final = 1.0
@@ -64,6 +66,10 @@ class MeanCurve(ProfileCurve):
         if epsilon >= self.largest_log_ratio.upper:
             return -math.inf, -math.inf, -math.inf
         return self._contour.log_delta(epsilon, nodes)
+
+    @override
+    def _log_deltas(self, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
+        return MeanList(self.form).log_deltas(epsilon)
 
     @override
     def rough_log_delta(self, epsilon: float) -> float:
@@ -108,6 +114,15 @@ class OnesCurve(ProfileCurve):
         return low, high, high
 
     @override
+    def _log_deltas(self, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
+        return ones_log_deltas(self.ones, epsilon)
+
+    @override
+    def tests_near(self, log_slopes: FloatArray) -> BoundedTests | None:
+        inside = log_slopes[log_slopes < self.largest_log_ratio.lower]
+        return ones_tests(self.ones, inside) if len(inside) else None
+
+    @override
     def rough_log_delta(self, epsilon: float) -> float:
         return self.ones.rough_log_delta(epsilon)
 
@@ -144,6 +159,16 @@ class WorstCurve(ProfileCurve):
     @override
     def largest_log_ratio(self) -> Enclosure:
         return reduce(largest, (curve.largest_log_ratio for curve in self.curves))
+
+    @override
+    def tests_near(self, log_slopes: FloatArray) -> BoundedTests | None:
+        known = [tests for curve in self.curves if (tests := curve.tests_near(log_slopes)) is not None]
+        return BoundedTests.joined(known) if known else None
+
+    @property
+    @override
+    def hull_of(self) -> Sequence[AbstractTradeOff]:
+        return self.curves
 
     @override
     def reversed(self) -> AbstractTradeOff:

@@ -165,7 +165,7 @@ class OnesContour:
         start = float(self.start)
         # Masses at these distances differ by at most e^600 from those of the tilted law.
         around = AROUND[np.abs(AROUND) * self.tilt <= 600.0]
-        mass, tail, scale = self._values(start + around)
+        mass, tail, scale = self.values(start + around)
         for _ in range(MOST_MOVES):
             low = self.first * mass[0] * (1 - SLACK) - self.excess * tail[1] * (1 + SLACK)
             high = self.first * mass[1] * (1 + SLACK) - self.excess * tail[0] * (1 - SLACK)
@@ -175,7 +175,7 @@ class OnesContour:
                 most = float(high[left[-1] + 1 : best + 1 + right[0]].max())
                 return self._found((float(low[best]), most), scale, mass, tail)
             start += around[0] + 1 if not len(left) else around[-1] - 1
-            mass, tail, scale = self._values(start + around)
+            mass, tail, scale = self.values(start + around)
         return self._found((0.0, math.inf), scale, mass, tail)
 
     def _found(self, ends: tuple[float, float], scale: float, mass: Ends, tail: Ends) -> OnesNear:
@@ -184,15 +184,33 @@ class OnesContour:
         high = math.log(ends[1]) + scale + room if ends[1] > 0 else -math.inf
         if not low <= high < math.inf:  # out of the range of doubles
             low, high = -math.inf, 0.0
+        return OnesNear(low, min(high, 0.0), self.tests(mass, tail, scale))
+
+    def tests(self, mass: Ends, tail: Ends, scale: float) -> BoundedTests:
+        """Return the tests of which `values` gives bounds of r(J - 1) and of P(R >= J), and ln of their unit.
+
+        Parameters
+        ----------
+        mass, tail : (array, array)
+            Lower and upper bounds, shape (n,).
+        scale : float
+            ln of the unit.
+
+        Returns
+        -------
+        BoundedTests
+            The tests "at least J ones".
+        """
         if scale > LARGEST_SCALE:  # no bound of a test is below 1
-            return OnesNear(low, min(high, 0.0), BoundedTests.of(np.ones(1), np.zeros(1)))
+            return BoundedTests.of(np.ones(1), np.zeros(1))
+        room = 8 * UNIT_ROUNDOFF * (1 + abs(scale))
         more, less = math.exp(scale + room), math.exp(scale - room)
         a, b = self.shares
         rate = (tail[1] + b * mass[1]) * more * (1 + SLACK) + TINY
         power = (tail[0] + a * mass[0]) * less * (1 - SLACK)
-        return OnesNear(low, min(high, 0.0), BoundedTests.of(rate, power))
+        return BoundedTests.of(rate, power)
 
-    def _values(self, numbers: FloatArray) -> tuple[Ends, Ends, float]:
+    def values(self, numbers: FloatArray) -> tuple[Ends, Ends, float]:
         """Return bounds of P(R = J - 1) and of P(R >= J) for each J of `numbers`, and about ln of their unit.
 
         R is the number of ones of the others. The error of the unit is a common factor, which `_found` adds.

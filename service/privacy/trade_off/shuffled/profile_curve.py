@@ -10,7 +10,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Callable
 from functools import cached_property
-from typing import Final, cast
+from typing import Final, cast, final
 
 import numpy as np
 from typing_extensions import override
@@ -29,8 +29,8 @@ from service.privacy.trade_off.shuffled.steering import lowest, rough_root, vert
 
 FEWEST, EASY, SHARP, FINE = (256, 2048, 4096, 8192)
 """Nodes of contours: to bound a much smaller profile, for one of several thresholds, for a point, for epsilon."""
-FEW, SEVERAL = (3, 48)
-"""Largest numbers of thresholds that are evaluated finely, and one by one."""
+FEW, MOST_LISTED = (3, 360)
+"""Largest numbers of thresholds that are evaluated one by one, and without a table."""
 CELLS: Final = 24
 """Nodes of the table in a standard deviation of the loss, where they are dense."""
 PLACES: Final = np.concatenate([np.arange(0, 10 * CELLS), np.arange(10 * CELLS, 40 * CELLS, CELLS // 4)])
@@ -78,6 +78,7 @@ class ProfileCurve(AbstractTradeOff):
     method = "closed_form"
     searches_points = True
     has_only_profile = True
+    serves_lists = True
     is_listed: bool = False
     near_root: float = NEAR_ROOT
 
@@ -87,6 +88,34 @@ class ProfileCurve(AbstractTradeOff):
 
         `nodes` is the number of nodes of a contour, on which the accuracy depends: `FEWEST`, `EASY` or `FINE`.
         """
+
+    def _log_deltas(self, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return bounds of ln delta at many thresholds `epsilon` from 0 to below the largest loss; shape (n,).
+
+        Subclasses override the method if a list of thresholds costs less than its members.
+        """
+        found = np.array([self.log_delta(each, EASY) for each in epsilon.tolist()])
+        return found[:, 0], found[:, 2]
+
+    @final
+    def log_deltas(self, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return bounds of ln delta at many thresholds without a table.
+
+        Parameters
+        ----------
+        epsilon : array, shape (n,)
+            Thresholds >= 0, nats.
+
+        Returns
+        -------
+        (array, array)
+            Lower and upper bounds, shape (n,).
+        """
+        low, high = np.full_like(epsilon, -np.inf), np.full_like(epsilon, -np.inf)
+        inside = epsilon < self.largest_log_ratio.upper
+        if inside.any():
+            low[inside], high[inside] = self._log_deltas(epsilon[inside])
+        return low, np.minimum(high, 0.0)
 
     @abstractmethod
     def rough_log_delta(self, epsilon: float) -> float:
@@ -121,10 +150,9 @@ class ProfileCurve(AbstractTradeOff):
         (array, array)
             Bounds, shape (n,).
         """
-        if len(epsilon) > SEVERAL and not self.is_listed:
+        if len(epsilon) > FEW:
             return self._many(epsilon)
-        nodes = FINE if len(epsilon) <= FEW else EASY
-        ends = [self._one(each, nodes) for each in epsilon.tolist()]
+        ends = [self._one(each, FINE) for each in epsilon.tolist()]
         return np.array([each[0] for each in ends]), np.array([min(each[1], 0.0) for each in ends])
 
     def _one(self, epsilon: float, nodes: int) -> tuple[float, float]:
@@ -141,14 +169,18 @@ class ProfileCurve(AbstractTradeOff):
     def _many(self, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
         low, high = np.empty_like(epsilon), np.empty_like(epsilon)
         right = epsilon >= 0
-        low[right], high[right] = self.table.log_ends(epsilon[right])
+        low[right], high[right] = self._of_list(epsilon[right])
         if not right.all():
             left = epsilon[~right]
-            ends = self._swapped.table.log_ends(-left)
+            ends = self._swapped._of_list(-left)  # noqa: SLF001 - the same class
             for end, side, out in zip(ends, (-1, 1), (low, high), strict=True):
                 values = zip(left.tolist(), end.tolist(), strict=True)
                 out[~right] = [left_of_zero(at, value, side) for at, value in values]
         return low, np.minimum(high, 0.0)
+
+    def _of_list(self, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return bounds of ln delta at a list of thresholds >= 0, of a table for a long list."""
+        return self.log_deltas(epsilon) if len(epsilon) <= MOST_LISTED else self.table.log_ends(epsilon)
 
     @cached_property
     def table(self) -> NodeTable:

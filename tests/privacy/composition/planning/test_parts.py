@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 from typing_extensions import override
 
+from service.privacy.composition.planning import choose
 from service.privacy.composition.planning.sub_runs import with_sub_runs
 from service.privacy.enclosure import Enclosure, EnclosureArray, Evidence
 from service.privacy.errors import NumericalFailure
 from service.privacy.mechanisms.abstract import Steps
 from service.privacy.numerics.arrays import FloatArray
+from service.privacy.numerics.work import at_most
 from service.privacy.questions import membership, profile
 from service.privacy.threat_models.worst_case import WorstCase
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
@@ -208,3 +210,22 @@ def test_directions_of_asymmetric_steps_differ() -> None:
     pair = WorstCase().curves(built({"type": "composed", "mechanisms": [gaussian(2.0), dpsgd(1.0, 0.1, 3)]}))
     assert pair.add is not pair.remove
     assert pair.remove.epsilon(1e-5).upper < pair.add.epsilon(1e-5).lower
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_single_steps_bound_runs_whose_work_is_spent(seed: int) -> None:
+    """A run without remaining work has at least the power of its strongest single step."""
+    random = np.random.default_rng([31, seed])
+    noise = float(10 ** random.uniform(-4, -2))
+    revealing = {"type": "gaussian_mixture", "noise_multiplier": noise, "shifts": [0.3, 7.0], "weights": [0.5, 0.5]}
+    others = [
+        {"type": "sparse_vector", "threshold_epsilon": 0.1, "query_epsilon": random.uniform(0.01, 1), "positives": 2},
+        {"type": "laplace", "noise_multiplier": float(10 ** random.uniform(0, 1))},
+    ]
+    whole = choose.pair(built({"type": "composed", "mechanisms": [revealing, *others]}))
+    with at_most(0.0):
+        for rate in (1e-300, 1e-12, 0.1):
+            power = whole.add.points(np.array([rate])).power
+            assert 1 - 1e-9 <= power.lower[0] <= power.upper[0] <= 1
+        assert whole.both.profile_at(1.0).lower >= 1 - 1e-9
+        assert whole.add.epsilon(1e-5).lower >= 0.01 / noise**2
