@@ -21,7 +21,7 @@ from service.privacy.enclosure import EnclosureArray, Evidence
 from service.privacy.errors import NumericalFailure, OutOfDomain, UnsupportedCombination
 from service.privacy.limit import WidthLimit
 from service.privacy.numerics.arrays import BoolArray
-from service.privacy.numerics.work import Work, at_most, compute_once, count_work, replace_kept, was_cut_short
+from service.privacy.numerics.work import Work, at_most, compute_once, count_work, is_late, replace_kept, was_cut_short
 from service.privacy.questions import gaussian_dp, unlearning
 from service.privacy.questions.capping import capped, capped_points
 from service.privacy.questions.reading import Reading
@@ -295,7 +295,7 @@ def compare_engines(
     """
     entries: list[ResponseFields] = []
     for number, (method, curves) in enumerate(engines.items()):
-        if work.done >= work.end:
+        if work.done >= work.end or is_late():
             entries.append(_failed(method, question, WORK_USED_UP))
             continue
         try:

@@ -5,19 +5,25 @@ Each point is evaluated once.
 
 from __future__ import annotations
 
+import math
 from typing import Literal
 
+import numpy as np
+
+from service.privacy.enclosure import EnclosureArray
 from service.privacy.numerics.arrays import FloatArray
+from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 from service.privacy.numerics.work import compute_once
 from service.privacy.questions.capping import capped_points
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 from service.privacy.trade_off.pair import TradeOffPair
+from service.resources.deadlines import is_too_late
 
 
 def points_of(curves: TradeOffPair, direction: Literal["add", "remove", "both"], rates: FloatArray) -> CurvePoints:
     """Return type II error and power of the trade-off curve of `direction` at the false positive rates `rates`.
 
-    Raises PrivacyComputationError.
+    When the time of the request is over, the points have the bounds of guessing. Raises PrivacyComputationError.
     """
     if curves.origin is None:
         return _points(curves, direction, rates)
@@ -27,6 +33,8 @@ def points_of(curves: TradeOffPair, direction: Literal["add", "remove", "both"],
 
 def _points(curves: TradeOffPair, direction: Literal["add", "remove", "both"], rates: FloatArray) -> CurvePoints:
     curve: AbstractTradeOff = getattr(curves, direction)
+    if curve.evidence.is_certain and is_too_late(has_answer=False):
+        return _unevaluated(rates)
     worst = curves.worst_case
     if worst is None or not curve.evidence.is_certain:
         return curve.points(rates)
@@ -35,3 +43,13 @@ def _points(curves: TradeOffPair, direction: Literal["add", "remove", "both"], r
         return curve.points(rates)
     most = points_of(worst, direction, rates)
     return capped_points(curve.points(rates), most)
+
+
+def _unevaluated(rates: FloatArray) -> CurvePoints:
+    """Return points of which nothing is known: between those of guessing and those of an attacker without errors."""
+    nothing, anything = np.zeros_like(rates), np.full_like(rates, math.inf)
+    return CurvePoints(
+        EnclosureArray(nothing, np.minimum(1 - rates + UNIT_ROUNDOFF, 1.0)),
+        EnclosureArray(rates, nothing + 1),
+        EnclosureArray(-anything, anything),
+    )

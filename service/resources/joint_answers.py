@@ -7,7 +7,7 @@ the two.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, final
 
@@ -25,6 +25,7 @@ from api_schemas.questions import (
 from service.privacy.enclosure import Enclosure, EnclosureArray, Evidence
 from service.privacy.errors import NumericalFailure
 from service.privacy.limit import WidthLimit
+from service.privacy.questions.implied_curve import ImpliedCurve, KnownBounds
 from service.privacy.questions.joint_bounds import JointBounds, Logs
 from service.privacy.trade_off.abstract import CurvePoints
 from service.privacy.trade_off.enclosed.logs import log_ends
@@ -43,6 +44,13 @@ ROUNDS: Final = 3
 NARROWED: Final = (
     "Narrowed by the other numbers of this response, because the profile is convex and the power is concave."
 )
+
+IMPLIED: Final = (
+    "The time limit ended before this question was evaluated. Both bounds follow from the other numbers of this "
+    "response, because the profile is convex and the power is concave."
+)
+SWAPPED: Final[Mapping[Direction, Direction]] = {"add": "remove", "remove": "add", "both": "both"}
+"""Direction with swapped hypotheses, by direction."""
 
 
 @final
@@ -79,6 +87,14 @@ class _Family:
         largest = max(side[1] for side in sides) if is_largest else math.inf
         return max(lower, *(side[0] for side in sides)), min(upper, largest)
 
+    def known_bounds(self, direction: Direction) -> KnownBounds:
+        """Return the bounds of all numbers of one direction (add, remove or both)."""
+        return KnownBounds(
+            lambda eps: self.bounds(direction, lambda known: known.log_profile(eps), is_largest=True),
+            lambda rate: self.bounds(direction, lambda known: known.log_power(rate), is_largest=False),
+            lambda delta: self.bounds(direction, lambda known: known.epsilon_ends(delta), is_largest=True),
+        )
+
 
 def joint_answers(
     curves: TradeOffPair, questions: Sequence[QuestionSpec], answers: Sequence[EngineAnswer], tolerance: float
@@ -99,16 +115,39 @@ def joint_answers(
     return found
 
 
+def implied_curves(
+    curves: TradeOffPair, questions: Sequence[QuestionSpec], answers: Sequence[EngineAnswer]
+) -> dict[Direction, TradeOffPair]:
+    """Return curves with the bounds that known answers imply for all other numbers, by direction.
+
+    The known `answers` of `curves` are those to `questions`. Both curves of a returned pair are that of the direction:
+    add, remove, or both. No number of these curves costs an evaluation of `curves`.
+    """
+    family = _family(curves, questions, answers, Evidence.CERTIFIED)
+    known: dict[Direction, KnownBounds] = {name: family.known_bounds(name) for name in SWAPPED}
+    found: dict[Direction, TradeOffPair] = {}
+    for direction, swapped in SWAPPED.items():
+        evidence = Evidence.weakest(family.evidence, curves.add.evidence)
+        implied = ImpliedCurve(known[direction], known[swapped], evidence, curves.add.method)
+        found[direction] = replace(
+            curves,
+            add=implied,
+            remove=implied,
+            notes=(*curves.notes, IMPLIED),
+            worst_case=None,
+            second=None,
+            origin=None,
+        )
+    return found
+
+
 def _round(
     curves: TradeOffPair, questions: Sequence[QuestionSpec], answers: Sequence[EngineAnswer], tolerance: float
 ) -> list[EngineAnswer]:
     certain = [answer.evidence for answer in answers if answer.evidence.is_certain]
     if not certain:
         return list(answers)
-    family = _Family(curves, Evidence.weakest(*certain))
-    for question, answer in zip(questions, answers, strict=True):
-        if answer.evidence.is_certain:
-            _record(family.of(question.direction), question, answer)
+    family = _family(curves, questions, answers, *certain)
     listed = sum(len(question.false_positive_rates) for question in questions if isinstance(question, TradeOffQuestion))
     return [
         answer
@@ -118,6 +157,17 @@ def _round(
         else _narrowed(family, question, answer, tolerance)
         for question, answer in zip(questions, answers, strict=True)
     ]
+
+
+def _family(
+    curves: TradeOffPair, questions: Sequence[QuestionSpec], answers: Sequence[EngineAnswer], *evidence: Evidence
+) -> _Family:
+    """Return the bounds that certain `answers` of `curves` to `questions` state; `evidence` is that of all bounds."""
+    family = _Family(curves, Evidence.weakest(*evidence))
+    for question, answer in zip(questions, answers, strict=True):
+        if answer.evidence.is_certain:
+            _record(family.of(question.direction), question, answer)
+    return family
 
 
 def _record(known: JointBounds, question: QuestionSpec, answer: EngineAnswer) -> None:

@@ -10,13 +10,15 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final, final
 
+from api_schemas.choices import Direction
 from api_schemas.questions import QuestionSpec
 from service.privacy.errors import PrivacyComputationError
 from service.privacy.numerics.work import Work, at_most, is_late, remaining_work
 from service.privacy.trade_off.pair import TradeOffPair
 from service.resources.allowance import OF_SEVERAL
 from service.resources.answers import EngineAnswer, evaluate_question, narrower
-from service.resources.joint_answers import joint_answers
+from service.resources.deadlines import is_too_late
+from service.resources.joint_answers import implied_curves, joint_answers
 from service.resources.parts import attribute_error
 
 FIRST_ROUND: Final = 1 / 2
@@ -55,7 +57,7 @@ def read_in_rounds(
     evaluated after the other questions, because it needs many numbers. Raises PrivacyComputationError with the JSON
     pointer of the question.
     """
-    if len(questions) == 1:
+    if len(questions) == 1 and not (curves.add.evidence.is_certain and is_too_late(has_answer=False)):
         [asked] = questions
         answer = _evaluate_within(work.left, asked, partial(_first_answer, curves, asked.read, tolerance))
         return joint_answers(curves, [asked.read], [answer], tolerance) if answer.limit is not None else [answer]
@@ -84,6 +86,7 @@ class _Rounds:
     tolerance: float
     most: float
     found: dict[int, EngineAnswer] = field(default_factory=dict[int, EngineAnswer])
+    _implied: dict[Direction, TradeOffPair] = field(default_factory=dict["Direction", TradeOffPair])
 
     def read(self, numbers: Sequence[int], work: Work, share: float) -> None:
         """Evaluate the questions with these indices in turn, within a share (0 to 1) of the work.
@@ -103,6 +106,8 @@ class _Rounds:
         """
         turns, gaining = 0, set(numbers)
         for widest_first in WIDEST_FIRST:
+            if is_late():
+                return
             wide = sorted(self._cut_short(numbers), key=lambda at: self.found[at].widest, reverse=widest_first)
             for place, at in enumerate(wide):
                 if work.left <= 0 or is_late():
@@ -122,6 +127,11 @@ class _Rounds:
         read = [self.questions[at].read for at in numbers]
         return joint_answers(self.curves, read, [self.found[at] for at in numbers], self.tolerance)
 
+    def _implied_curves(self) -> dict[Direction, TradeOffPair]:
+        """Return the curves with the bounds that the answers so far imply, by direction."""
+        questions = [self.questions[at].read for at in self.found]
+        return implied_curves(self.curves, questions, [*self.found.values()])
+
     def _cut_short(self, numbers: Sequence[int]) -> list[int]:
         """Return the indices of answers that are still wide because their work was spent.
 
@@ -133,7 +143,22 @@ class _Rounds:
         return [at for at, answer in settled if self.found[at].cut_short and answer.limit is not None]
 
     def _evaluate(self, at: int, share: float) -> None:
+        """Evaluate the question with the index `at`, within `share` microseconds of work.
+
+        When the time of the request is over, a question without an answer has the bounds that the known answers imply.
+        """
         asked, known = self.questions[at], self.found.get(at)
+        if (
+            known is None
+            and self.curves.add.evidence.is_certain
+            and (self._implied or is_too_late(has_answer=bool(self.found)))
+        ):
+            self._implied = self._implied or self._implied_curves()
+            curves = self._implied[asked.read.direction]
+            self.found[at] = _evaluate_within(
+                share, asked, partial(evaluate_question, curves, asked.read, self.tolerance)
+            )
+            return
         read = _first_answer if known is None else partial(_refined_answer, known)
         self.found[at] = _evaluate_within(share, asked, partial(read, self.curves, asked.read, self.tolerance))
 
