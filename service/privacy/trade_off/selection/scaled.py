@@ -33,6 +33,8 @@ from service.privacy.trade_off.enclosed.logs import log_ends
 
 SLACK: Final = 1e-10
 """Relative error of a and b, and of products."""
+MARGIN: Final = 2 * UNIT_ROUNDOFF
+"""Rounding of a difference from 1."""
 
 
 @final
@@ -89,7 +91,7 @@ class ScaledTradeOff(AbstractTradeOff):
         with np.errstate(over="ignore", divide="ignore"):
             power = self.curve.points(np.minimum(alpha / self.least * (1 + SLACK), 1.0)).power
         # Both differences with 1 are rounded such that the rate of one run is no smaller, and its error no larger.
-        margin = 2 * UNIT_ROUNDOFF if self.nothing > 0 else 0.0
+        margin = MARGIN if self.nothing > 0 else 0.0
         kept = np.maximum(1 - alpha - self.nothing * (1 + SLACK) - margin, 0.0) / self.most * (1 - SLACK)
         error = self.curve.points(np.clip(np.nextafter(1 - kept, 2.0), 0.0, 1.0)).type_two_error
         anything = np.full_like(alpha, np.inf)
@@ -100,6 +102,7 @@ class ScaledTradeOff(AbstractTradeOff):
             floor, cap = (limit(alpha, *self.outer_log_ratios) for limit in (caps.log_error_floor, caps.log_power_cap))
             type_two_error = caps.floored(type_two_error, floor, certain=False)
             power = caps.capped(power, cap, certain=False)
+        type_two_error, power = _joined(type_two_error, power)
         return CurvePoints(type_two_error, power, EnclosureArray(-anything, anything))
 
     @override
@@ -124,6 +127,26 @@ class ScaledTradeOff(AbstractTradeOff):
             return Enclosure.point(0.0)
         known = self.curve.epsilon(share)
         return Enclosure(known.lower, known.upper + self._moved, self.evidence)
+
+
+def _joined(error: EnclosureArray, power: EnclosureArray) -> tuple[EnclosureArray, EnclosureArray]:
+    """Return the type II errors and the powers of the curve with the smaller one of the powers `power` and 1 - `error`.
+
+    Powers limited by errors, and errors raised by powers, have enclosures around the bound that holds for the release.
+    """
+    (error_low, error_high), (power_low, power_high) = log_ends(error), log_ends(power)
+    with np.errstate(divide="ignore"):
+        least, most = (np.log(np.clip(1 - error.lower + side * MARGIN, 0.0, 1.0)) for side in (-1, 1))
+        floor, above = (np.log(np.clip(1 - power.upper + side * MARGIN, 0.0, 1.0)) for side in (-1, 1))
+    limited, raised = most < power_high, floor > error_low
+    return (
+        EnclosureArray.from_logs(
+            np.where(raised, floor, error_low), np.where(raised, np.maximum(error_high, above), error_high)
+        ),
+        EnclosureArray.from_logs(
+            np.where(limited, np.minimum(power_low, least), power_low), np.where(limited, most, power_high)
+        ),
+    )
 
 
 def _times(numbers: EnclosureArray, log_factor: float) -> EnclosureArray:
