@@ -46,10 +46,10 @@ class _SentAnswer:
 class CrossChecker:
     """Checks of a share of the answers of some resources.
 
-    `share` is the probability with which an answer of the `resources` is checked. `check_of(body)` returns the second
-    computation of an answer, whose body is `{"outcome": ..., "reasons": [...]}` with one of the outcomes `agreed`,
-    `not_decided`, `not_covered` and `disagreed`. `is_idle` is whether no request waits or runs. `forget(computation,
-    digest)` removes a result from all caches.
+    `share` is the probability with which an answer of the `resources` is checked. `check_of(answer)` takes the bytes of
+    an answer, and returns the computation that checks it. That computation returns `{"outcome": ..., "reasons": [...]}`
+    with one of the outcomes `agreed`, `not_decided`, `not_covered` and `disagreed`. Checks run while `is_idle()` says
+    that no request waits or runs. After `disagreed`, `forget(computation, digest)` removes the result from all caches.
     """
 
     def __init__(

@@ -59,9 +59,10 @@ class LineWriter:
 
 
 async def in_daemon_thread(function: Callable[[], Result]) -> Result:
-    """Return the result of a blocking function, and raise its OSError.
+    """Return the result of a blocking function that runs in a thread of its own, or raise its OSError.
 
-    After a cancellation the thread continues without effect until the process ends.
+    The function must raise no other errors. After a cancellation the thread continues without effect until the process
+    ends.
     """
     loop = asyncio.get_running_loop()
     done: asyncio.Future[Result] = loop.create_future()

@@ -297,7 +297,7 @@ class Enclosure:
         return Enclosure(value, value, Evidence.EXACT)
 
     def intersected(self, other: Enclosure) -> Enclosure:
-        """Return the intersection with another enclosure of the same number, without logarithms.
+        """Return the intersection with another enclosure of the same number, without bounds of its logarithm.
 
         Parameters
         ----------
@@ -312,7 +312,7 @@ class Enclosure:
         Raises
         ------
         NumericalFailure
-            If both enclosures do not meet.
+            If the enclosures do not meet.
         """
         weakest = Evidence.weakest(self.evidence, other.evidence)
         return Enclosure(max(self.lower, other.lower), min(self.upper, other.upper), weakest)

@@ -49,7 +49,8 @@ def growth(log_weight: FloatArray, z: FloatArray) -> FloatArray:
     Returns
     -------
     array
-        Value within a few units in the last place of the larger term.
+        For small z, a value within a few units in its last place. Otherwise, within a few units in the last place of
+        the larger of e^{l+z} and e^l.
     """
     small = np.abs(z) <= _SMALL
     weight = np.exp(log_weight)

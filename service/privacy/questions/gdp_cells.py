@@ -34,9 +34,9 @@ MOST_POINTS: Final = 4000
 
 @dataclass(frozen=True, slots=True)
 class Half:
-    """Part of a trade-off curve from the false positive rate `first` to `last`.
+    """One of two parts of a trade-off curve, with the false positive rates from `first` to `last`.
 
-    Rates up to `inner` are proved to belong to the range over which mu is computed.
+    Rates up to `inner` are proved to belong to the range over which mu is computed. Rates above it may be outside.
     """
 
     curve: AbstractTradeOff

@@ -72,10 +72,10 @@ def _assume(code: AssumptionCode, text: str, simulated: bool) -> Assumption:
 
 
 def assumptions(simulated: bool, known: bool, estimated: bool) -> tuple[Assumption, ...]:
-    """Return the assumptions of p-values and theory. A simulation satisfies all of them.
+    """Return the assumptions of the p-values and the theoretical curve of GLiR (gradient likelihood ratio).
 
-    `known` is whether some step has a given law of gradients, and `estimated` whether some step has background
-    gradients.
+    They are marked as satisfied if the gradients were `simulated`, else as unknown. `known` is whether some step has a
+    given mean and covariance of gradients, and `estimated` whether some step has sample gradients of other records.
     """
     listed = [
         _assume(

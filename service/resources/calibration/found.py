@@ -115,8 +115,8 @@ def finished_search(evaluator: Evaluator, crossing: Crossing, group: tuple[int, 
 def unmet_result(best: PointEvaluation, group: tuple[int, ...], *, proved: bool) -> SearchResult:
     """Return a result without a number that meets the targets of the group.
 
-    `best` is the evaluation at the number that comes nearest to the targets. `proved` states that no such number
-    exists.
+    `best` is the evaluation at the number that comes nearest to the targets. `group` has the indices, in the request,
+    of the targets that one number must meet. `proved` states that no such number exists.
     """
     fails = best.failing(group) is not None
     status = "infeasible" if proved else "undecided"

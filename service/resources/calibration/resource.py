@@ -220,8 +220,8 @@ def _witness(evaluator: Evaluator, found: SearchResult) -> tuple[ResponseFields 
 def _limit(found: SearchResult, missing: ResponseFields | None) -> WidthLimit | None:
     """Return a code that says why the result `found` has no witness (a neighbouring number that fails a target).
 
-    `missing` is the second item of `_witness`. The result is None if the status is `trivially_met`: every less private
-    number meets the targets, too, so that nothing is missing.
+    `missing` has the members `undecided` and `fails` of `_witness`; None if there is a witness. Return None if the
+    status of `found` is `trivially_met`: every less private number meets the targets, too.
     """
     if found.status == "trivially_met":
         return None

@@ -120,9 +120,10 @@ def _read_at_levels(tasks: Sequence[Task], width: float) -> None:
 
 
 def _read(tasks: Sequence[Task], levels: IndexArray, width: float) -> None:
-    """Evaluate tasks (numbers of runs) in blocks of similar steps, and keep enclosures of relative width up to `width`.
+    """Evaluate tasks in blocks of similar steps, and store the enclosures of relative width up to `width` in the tasks.
 
-    `levels` has the truncation level of each task as an index in `TRUNCATION_DIGITS`.
+    A task is one number to compute of one run. `levels` has the truncation level of each task as an index in
+    `TRUNCATION_DIGITS`.
     """
     if not tasks:
         return

@@ -133,8 +133,8 @@ class Units:
     def blocks(self) -> Iterator[IndexArray]:
         """Yield arrays of indices of units, blocks whose quadrature grids have similar lengths.
 
-        Units with too many nodes or too small a loss are left out. A unit is a tuple of steps that runs repeat
-        (`Units`).
+        Units with more than 5,000 nodes, or with losses below 1e-140 in size, are left out. A unit is a tuple of steps
+        that runs repeat (`Units`).
         """
         nodes: IndexArray = self.law(np.arange(len(self.units))).lengths.reshape(len(self.units), -1).max(axis=1)
         order = np.argsort(nodes, kind="stable")

@@ -157,10 +157,10 @@ def read_lattice_profile(pair: LatticePair, epsilon: FloatArray) -> Readings:
 
 
 def _safe_shifts(pair: LatticePair, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return distances (nats) by which thresholds must be moved to keep bounds valid, in the shape of `epsilon` each.
+    """Return distances (nats) by which thresholds are moved to keep bounds valid, in the shape of `epsilon` each.
 
-    The first array covers rounding alone, and the second array also the error of the losses of the law `lower`. `pair`
-    has both laws.
+    The first array is for readings of the upper law of `pair`, and covers rounding. The second array is for the lower
+    law, and also covers the error of its losses. A threshold is moved towards the side where the bound is weaker.
     """
     rounding = 2 * EXPONENT_ROUNDING * (np.abs(epsilon) + abs(float(pair.upper.thresholds[0])) + pair.upper.step)
     rounding = rounding + max(pair.upper.blur, pair.lower.blur)

@@ -84,8 +84,8 @@ class LatticeStep:
     ----------
     add, remove : AbstractTradeOff
         Curves in both directions.
-    atoms : sequence of (loss, H0-mass)
-        Atoms of the loss, which determine the lattice.
+    atoms : sequence of (float, float)
+        Atoms of the direction `add`, which determine the lattice: loss ln(H1/H0) in nats, and mass under H0.
     count : int
         Number of such steps.
     two_point : TwoPointPart or None

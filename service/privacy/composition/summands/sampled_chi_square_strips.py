@@ -44,9 +44,10 @@ _MOST = 1 + 1e-9
 class ChiSquareStrip:
     """Bounds on the strip between the real axis and the path s - ia; arrays of shape (nodes,).
 
-    s is the node variable with the statistic T = l ln(1 + e^s), w the likelihood ratio of a step at T, and tau the real
-    part of T. Unless stated otherwise, a bound holds over the cells, half a node distance around each node, and for all
-    points s - iq with 0 <= q <= a. `valid` is whether the bounds hold: w turns by less than pi.
+    s is the node variable with the statistic T = l ln(1 + e^s), l the standard deviation of T, w the likelihood ratio
+    of a step at T, and tau the real part of T. Unless stated otherwise, a bound holds over the cells, half a node
+    distance around each node, and for all points s - iq with 0 <= q <= a. `valid` is whether the bounds hold: w turns
+    by less than pi.
     """
 
     a: float
@@ -55,7 +56,7 @@ class ChiSquareStrip:
     argument: FloatArray
     """arg w on the path, at the nodes."""
     density_growth: FloatArray
-    """Bound Q: the density times dT/ds is at most e^{Q q^2} times its value on the real axis."""
+    """Bound Q: the density of T under H0, times dT/ds, is at most e^{Q q^2} times its value on the real axis."""
     near: FloatArray
     """Upper bound of |d ln w/ds|."""
     log_least: FloatArray

@@ -65,9 +65,10 @@ def _log_rest(loss: float) -> float:
 
 
 def fixed_shifts(step: AbstractStep, count: int) -> tuple[Steps, ...]:
-    """Return runs of `count` exponential steps whose shifts are chosen before all results, one run for each attack.
+    """Return runs of `count` steps of the exponential mechanism with scores that are fixed before all results.
 
-    Raises ValueError for a step of another kind.
+    Each run fixes other scores. It is attained by a choice of data sets, so that it gives lower bounds. Raises
+    ValueError for a step of another kind.
     """
     length = step.adaptive_range
     if length is None:

@@ -223,10 +223,11 @@ def _truncation(degrees: float, curve: FloatArray, first: FloatArray) -> tuple[F
 
 
 def _pole_part(at: Saddle, layout: _Layout) -> tuple[FloatArray, FloatArray]:
-    """Return the residue e^{-phi}/(e^{2 pi |v|/h} + 1) of the pole in the midpoint sum, and its absolute error bound.
+    """Return the term e^{-phi}/(e^{2 pi |v|/h} + 1) to add to the midpoint sum for the pole, and its error bound.
 
-    phi is the exponent of the integrand at the saddle point w, v = 1 - 1/w, and h the step of the midpoint rule. The
-    residue counts only where a tilted contour passes the pole; elsewhere the result is 0.
+    Both are divided by e^phi, where phi is the exponent of the integrand at the saddle point w. v = 1 - 1/w, and h is
+    the step of the midpoint rule. The term counts only where a tilted contour passes the pole; elsewhere the result is
+    0.
     """
     v = np.abs(at.pole)
     is_passed = v < np.where(at.pole >= 0, layout.left_tilt, layout.right_tilt)

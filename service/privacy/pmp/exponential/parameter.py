@@ -92,12 +92,12 @@ def exponential_pmp(
     population : Population
         The mechanism on the population.
     bounds : SwapBounds
-        Upper bounds by swapped points.
+        Upper bounds of the parameter, from exchanging a point of D for a point outside D.
     sampling : Sampling or None
         Options of a statistical interval.
     exact : bool
         Whether to sum all C(2n, n) subsets. The result is certified, and its width is at most 1e-11 max(1, epsilon) in
-        all references.
+        all tests.
     at_most : float
         An epsilon of differential privacy that is proved for the same mechanism, at least among subsets. No parameter
         is larger.
@@ -105,8 +105,8 @@ def exponential_pmp(
     Returns
     -------
     ExponentialPmp
-        Without `exact`, an interval that holds with the confidence of `sampling`. Without `sampling`, or if the logits
-        of a point range over more than e^200, the certified interval from 0 to the swap bound.
+        Without `exact`, an interval that holds with the confidence of `sampling`. Without `sampling`, or if two logits
+        of a point differ by more than e^200, the certified interval from 0 to the swap bound.
 
     Raises
     ------

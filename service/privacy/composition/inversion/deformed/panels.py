@@ -181,10 +181,11 @@ class ContourLayout:
         return 1 - np.conj(z) if self.reflected else z
 
     def log_sizes(self, log_majorants: FloatArray, z: ComplexArray, shift: FloatArray | float) -> FloatArray:
-        """Return about ln of the size of the inversion integrand at z, relative to the real axis, as an upper bound.
+        """Return an upper bound of ln|F(z)/F(theta)| of the inversion integrand F, up to the error of `value`.
 
-        `log_majorants` is sum N ln B at z, where B is an upper bound of the moment-generating function of one of N
-        steps. The threshold is center + `shift`. The result has the broadcast shape of the arguments.
+        theta is the point of the contour on the real axis, and `value` approximates ln F(theta). `log_majorants` is sum
+        N ln B at z, where B is an upper bound of the moment-generating function of one of N steps. The threshold is
+        center + `shift`. The result has the broadcast shape of the arguments.
         """
         gaussian = 0.5 * self.gaussian_mu_squared * (z.real**2 - z.imag**2 - z.real)
         if self.gaussian_mu_squared > 0:  # mu^2 and its products are rounded

@@ -53,9 +53,9 @@ class Jumps:
     Attributes
     ----------
     law : CoreLaw
-        Law of the jumps in the range.
+        Law of the loss under H1 on the event that it is in the range; its total mass is the probability of that event.
     mass : float
-        Upper bound of the mass of jumps in the range under H1.
+        Upper bound of that probability.
     farther : tuple of tuple
         Bounds of the mass of larger jumps under H1, and under H0.
     """
