@@ -212,11 +212,11 @@ class PolygonTradeOff(AbstractTradeOff):
         c = self.corners
         some = np.flatnonzero(c.power[1:] > delta) + 1
         left = np.where(c.power[some] > 0.5, (1 - delta) - c.error[some], c.power[some] - delta)
-        slack = SLACK * (1 + c.power[some] / np.maximum(left, SMALLEST))
-        with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):  # without digits of `left` the slack is inf
+            slack = SLACK * (1 + c.power[some] / np.maximum(left, SMALLEST))
             value = np.log(np.maximum(left, 0.0)) - np.log(c.rate[some])
-        slack = slack * (1 + np.abs(np.log(c.rate[some])))
-        low, high = float(np.max(value - slack)), float(np.max(np.where(left > 0, value + slack, -np.inf)))
+            slack = slack * (1 + np.abs(np.log(c.rate[some])))
+            low, high = float(np.max(value - slack)), float(np.max(np.where(left > 0, value + slack, -np.inf)))
         return Enclosure(max(low, 0.0), max(min(high, self.largest_log_ratio.upper), low, 0.0), self.evidence)
 
 
