@@ -157,3 +157,21 @@ def test_polygon_with_corners_near_one_is_enclosed(seed: int) -> None:
 def _exact(number: np.ndarray, rest: np.ndarray) -> list[Fraction]:
     pairs = zip(number.tolist(), rest.tolist(), strict=True)
     return [Fraction(one) if one <= 0.5 else 1 - Fraction(other) for one, other in pairs]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_epsilon_of_a_polygon_is_read_where_a_power_and_its_error_differ_by_rounding(seed: int) -> None:
+    """Check powers next to 1, rounded up beyond a delta that they do not exceed. The complements are exact."""
+    random = np.random.default_rng([20261128, seed])
+    for _ in range(50):
+        error, delta = random.uniform(1e-14, 1e-13), 1.0
+        while 1 - delta <= error / 2:
+            delta = 1 - random.uniform(0.3, 0.9) * error
+        rate = random.uniform(0.1, 0.5)
+        power = np.array([0.0, 1 - error / 8, 1.0])
+        corners = Corners(
+            np.array([0.0, rate, 1.0]), np.array([1.0, 1 - rate, 0.0]), power, np.array([1.0, error, 0.0])
+        )
+        with np.errstate(all="raise"):
+            found = PolygonTradeOff(corners).epsilon(delta)
+        assert found.lower == 0 == found.upper
