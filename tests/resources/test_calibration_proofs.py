@@ -262,14 +262,14 @@ def with_fixed(name: str, limit: float) -> Spec:
 @pytest.mark.parametrize("name", FIXED)
 def test_target_independent_of_number_is_evaluated_once(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     counts: list[int] = []
-    read = Evaluator._read
+    read = Evaluator._evaluate_group
 
     def counted(self: Evaluator, group: Any, request: Any) -> Any:
         for index, look in read(self, group, request):
             counts.append(index)
             yield index, look
 
-    monkeypatch.setattr(Evaluator, "_read", counted)
+    monkeypatch.setattr(Evaluator, "_evaluate_group", counted)
     answer = calibrated(with_fixed(name, 0.999))
     assert answer["status"] in ("met", "trivially_met")
     assert counts.count(FIXED[name][1]) == 1
