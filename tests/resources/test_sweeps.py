@@ -18,7 +18,7 @@ from api_schemas.bounds import BoundsRequest
 from api_schemas.problems import field_errors
 from api_schemas.sweep_examples import SWEEPS_EXAMPLES
 from api_schemas.sweeps import LARGEST_POINTS, SweepsRequest, SweepsResponse, SweptAnswer
-from service.privacy.errors import DeadlinePassed, NumericalFailure, OutOfDomain, UnsupportedCombination
+from service.privacy.errors import DeadlinePassed, DisputedRun, NumericalFailure, OutOfDomain, UnsupportedCombination
 from service.problems import definition_of
 from service.rendering.tables.sweeps import to_csv, to_json_lines
 from service.resources.bounds import BOUNDS
@@ -156,7 +156,7 @@ EPOCHS: Spec = {
 
 def test_problem_kinds_match_http_problems() -> None:
     unsupported = UnsupportedCombination("a", "b", "c", ("d",))
-    errors = (OutOfDomain("a", 1, "b"), unsupported, NumericalFailure("a"), DeadlinePassed())
+    errors = (OutOfDomain("a", 1, "b"), unsupported, NumericalFailure("a"), DeadlinePassed(), DisputedRun())
     assert {type(error) for error in errors} == set(KINDS)
     for error in errors:
         kind = definition_of(error)

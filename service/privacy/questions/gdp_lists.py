@@ -28,13 +28,13 @@ from dataclasses import dataclass, field
 from typing import Final, final
 
 import numpy as np
-from flint import arb, ctx
 from scipy import special
 
 from service.privacy.enclosure import SMALLEST, EnclosureArray
 from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 from service.privacy.numerics.work import is_spent
+from service.privacy.questions.gaussian_profile import gaussian_mu, proved_mu
 from service.privacy.questions.gdp_tangents import STEEPEST, Bounds, gaussian_corners
 from service.privacy.questions.normal_points import CLOSE, SMALLEST_RATE, normal_points
 from service.privacy.questions.tangent_sets import ROUNDING, corners_of, limited_corners
@@ -76,20 +76,14 @@ GROWTH: Final = 1.2
 """Factor by which the distances of slopes that prove a point grow."""
 INSET: Final = 0.1
 """Share of an interval of slopes that a new slope keeps from both ends."""
-PRECISION: Final = 160
-"""Bits of the proof of an inner point."""
 TRIED: Final = (0.0, 1.5, 3.0, 4.5, 6.0)
 """Log slopes at which parts of a curve are compared, in units of mu."""
 ALIKE, MOST_PARTS = 1e-3, 8
 """Relative distance of mu at which two parts are both searched, and largest number of parts."""
-NEWTON_STEPS: Final = 40
 HALVINGS: Final = 24
 """Halvings of the search for the number of pieces."""
 FAR: Final = 1e-3
 """Relative distance of mu of a side below the largest mu at which a lower bound does not need the side."""
-MARGIN: Final = 4e-14
-"""Relative distance below an approximate mu at which a proof is tried first."""
-MOST_PROOFS: Final = 6
 MOST_TESTS: Final = 64
 """Largest number of tests that are compared with the range."""
 TESTED: Final = 3
@@ -408,7 +402,7 @@ class _RangeSearch:
             if len(inside):
                 index = int(inside[0])
                 c, log_low = side.all_c[[index]], side.log_low[[index]]
-                best = max(best, _proved_mu(float(c[0]), float(log_low[0]), float(gaussian_mu(c, log_low)[0])))
+                best = max(best, proved_mu(float(c[0]), float(log_low[0]), float(gaussian_mu(c, log_low)[0])))
             at_end = float(side.c[side.lowest(first)])
             last = max(int(np.searchsorted(side.all_c, at_end)) - 1, 0)
             slopes = np.append(side.all_c[inside[:TESTED]], [float(side.all_c[last]), at_end])
@@ -467,7 +461,8 @@ class _Cells:
                 slope = min(max(float(self.corner_slopes[index]), left + INSET * gap), left + (1 - INSET) * gap)
                 found.append(np.array([slope]))
             else:
-                found.append(left + gap * np.arange(1, count) / count)
+                inside: FloatArray = left + gap * np.arange(1, count) / count
+                found.append(inside)
         if self.mu[-1] > target or not whole:
             found.append(self._around_end())
         return np.concatenate(found) if found else np.zeros(0)
@@ -538,60 +533,3 @@ def _pieces(excess: FloatArray, deficit: FloatArray, target: float, most: int) -
     # At kinks of the profile pieces reduce the excess by their number only.
     least = 2 if len(excess) > FEW else min(most // max(len(excess), 1) + 1, PIECES_OF_FEW)
     return np.clip(pieces, max(least, 2), PIECES).astype(np.intp)
-
-
-def gaussian_mu(c: FloatArray, log_delta: FloatArray) -> FloatArray:
-    """Return about the mu at which the profile of the Gaussian curve is delta, for each log slope c.
-
-    Parameters
-    ----------
-    c, log_delta : array, shape (n,)
-        Log slopes c >= 0 in nats, and ln delta.
-
-    Returns
-    -------
-    array
-        mu, shape (n,); 0 where delta is 0. The relative error is about 1e-12.
-    """
-    # ln delta is concave and rises in ln mu, so that Newton's method converges from every start.
-    mu = np.full_like(c, 1e-3) + c / 4
-    with np.errstate(all="ignore"):
-        for _ in range(NEWTON_STEPS):
-            value, slope = _log_gaussian_delta(mu, c)
-            step = (log_delta - value) / slope
-            mu = mu * np.exp(np.clip(step, -2.0, 2.0))
-            if not (np.abs(step) > 1e-15).any():
-                break
-    return np.where(np.isfinite(mu) & (log_delta > -np.inf), mu, 0.0)
-
-
-def _log_gaussian_delta(mu: FloatArray, c: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return about ln delta(c) of the Gaussian curve with the parameter mu, and its derivative in ln mu.
-
-    With y = c/mu - mu/2 and the Mills ratio M, delta(c) = phi(y) (M(y) - M(y + mu)).
-    """
-    y = c / mu - 0.5 * mu
-    difference = _mills(y) - _mills(y + mu)
-    # Simpson's rule for the integral of -M'(x) = 1 - x M(x).
-    points = [y, y + 0.5 * mu, y + mu]
-    falls = [1 - each * _mills(each) for each in points]
-    difference = np.where(mu < 1e-3, mu * (falls[0] + 4 * falls[1] + falls[2]) / 6, difference)
-    return np.log(difference) - 0.5 * y * y - 0.5 * math.log(2 * math.pi), mu / difference
-
-
-def _mills(y: FloatArray) -> FloatArray:
-    return math.sqrt(0.5 * math.pi) * special.erfcx(y / math.sqrt(2))
-
-
-def _proved_mu(c: float, log_delta: float, mu: float) -> float:
-    """Return a number near `mu` such that delta(c) of its Gaussian curve is proved to be at most e^`log_delta`."""
-    margin = MARGIN
-    with ctx.workprec(PRECISION):
-        for _ in range(MOST_PROOFS):
-            tried = arb(mu * (1 - margin))
-            y, root = arb(c) / tried - tried / 2, arb(2).sqrt()
-            most = ((y / root).erfc() - arb(c).exp() * ((y + tried) / root).erfc()) / 2
-            if most <= arb(log_delta).exp():
-                return mu * (1 - margin) * (1 - UNIT_ROUNDOFF)
-            margin *= 32
-    return 0.0

@@ -16,7 +16,7 @@ from scipy import special
 from service.privacy.enclosure import Enclosure
 from service.privacy.mechanisms.shuffled.pairs import blanket, clones, own_value, third_value
 from service.privacy.questions import gaussian_dp
-from service.privacy.questions.gdp_lists import gaussian_mu
+from service.privacy.questions.gaussian_profile import gaussian_mu
 from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.shifted.gaussian import gaussian_curve
 from service.privacy.trade_off.shuffled.curves import MeanCurve, OnesCurve, WorstCurve
