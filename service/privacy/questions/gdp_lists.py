@@ -461,7 +461,7 @@ class _Cells:
                 slope = min(max(float(self.corner_slopes[index]), left + INSET * gap), left + (1 - INSET) * gap)
                 found.append(np.array([slope]))
             else:
-                inside: FloatArray = left + gap * np.arange(1, count) / count
+                inside: FloatArray = left + gap * np.arange(1, int(count), dtype=np.float64) / int(count)
                 found.append(inside)
         if self.mu[-1] > target or not whole:
             found.append(self._around_end())

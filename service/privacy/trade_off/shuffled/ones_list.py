@@ -95,7 +95,7 @@ def _contours(ones: Ones, epsilon: FloatArray) -> list[tuple[OnesContour, _Part]
     start = 0
     while start < len(epsilon):
         reach = min(FARTHEST * float(deviations[start]), STEEPEST / float(tilts[start]))
-        stop = max(int(np.searchsorted(means, means[start] + reach, side="right")), start + 1)
+        stop = max(int(np.searchsorted(means, float(means[start]) + reach, side="right")), start + 1)
         middle = float(epsilon[(start + stop - 1) // 2])
         contour = OnesContour(ones.ratio, (ones.others, ones.swapped().others), middle)
         around = AROUND[np.abs(AROUND) * contour.tilt <= STEEPEST]
