@@ -180,9 +180,8 @@ class FixedShifts(AbstractTradeOff):
             bounds[:, where] = (*log_ends(read.type_two_error), *log_ends(read.power))
         if self._least is not None:
             other = self._least.points(alpha)
-            bounds[1] = np.minimum(bounds[1], log_ends(other.type_two_error)[1])
-            bounds[2] = np.maximum(bounds[2], log_ends(other.power)[0])
-            bounds[0], bounds[3] = np.minimum(bounds[0], bounds[1]), np.maximum(bounds[2], bounds[3])
+            bounds[:2] = np.minimum(bounds[:2], log_ends(other.type_two_error))
+            bounds[2:] = np.maximum(bounds[2:], log_ends(other.power))
         anything = np.full_like(alpha, np.inf)
         return CurvePoints(
             EnclosureArray.from_logs(bounds[0], bounds[1]),
@@ -198,12 +197,11 @@ class FixedShifts(AbstractTradeOff):
             where = shares == share
             bounds[:, where] = log_ends(self._at(share).profile(epsilon[where]))
         if self._least is not None:
-            bounds[0] = np.maximum(bounds[0], log_ends(self._least.profile(epsilon))[0])
-            bounds[1] = np.maximum(bounds[0], bounds[1])
+            bounds = np.maximum(bounds, log_ends(self._least.profile(epsilon)))
         return EnclosureArray.from_logs(bounds[0], bounds[1])
 
     @override
     def _epsilon_formula(self, delta: float) -> Enclosure:
         found = self._at(self._share(self._guide.epsilon(delta).upper)).epsilon(delta)
-        least = 0.0 if self._least is None else self._least.epsilon(delta).lower
-        return Enclosure(max(found.lower, least), max(found.upper, least), self.evidence)
+        least = Enclosure.point(0.0) if self._least is None else self._least.epsilon(delta)
+        return Enclosure(max(found.lower, least.lower), max(found.upper, least.upper), self.evidence)

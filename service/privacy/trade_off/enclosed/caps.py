@@ -29,8 +29,6 @@ SLACK: Final = 2 * FUNCTION_ERROR
 EXPLAINED: Final = 1e-12
 """Largest relative gap between two certain bounds of one number that rounding explains."""
 
-NEAR_ONE: Final = 1e-13
-"""Rounding of numbers near 1: sums of many terms, such as those of exact laws, are within it."""
 CLOSE: Final = 1e-9
 """Relative change of a bound below which the power does not narrow the type II error, nor conversely."""
 
@@ -279,7 +277,7 @@ def exchanged(error: EnclosureArray, power: EnclosureArray) -> tuple[EnclosureAr
 
 
 def _limited(bounds: EnclosureArray, others: EnclosureArray) -> EnclosureArray:
-    least, most = 1 - others.upper - NEAR_ONE, 1 - others.lower + NEAR_ONE
+    least, most = 1 - others.upper - 2 * UNIT_ROUNDOFF, 1 - others.lower + 2 * UNIT_ROUNDOFF
     low, high = least > bounds.lower + CLOSE * np.abs(least), most < bounds.upper * (1 - CLOSE)
     with np.errstate(all="ignore"):
         if high.any():
