@@ -20,7 +20,7 @@ from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 from service.privacy.questions.empty_range import NOTHING_IN_RANGE, RANGE_MAY_BE_EMPTY
 from service.privacy.questions.gdp_cells import CellSearch, Half
 from service.privacy.questions.gdp_lists import ListSearch, strongest_parts
-from service.privacy.questions.gdp_tangents import STRONGEST, tangent_bounds
+from service.privacy.questions.gdp_tangents import STRONGEST, Bounds, tangent_bounds
 from service.privacy.questions.normal_points import CLOSE, SMALLEST_RATE, normal_points
 from service.privacy.questions.reading import Reading
 from service.privacy.trade_off.abstract import AbstractTradeOff
@@ -294,6 +294,20 @@ def _corner(rate_min: float, error_min: float) -> float:
     return max(corner * (1 + CLOSE), 0.0)
 
 
+def _by_lists(needed: Needed, rate_min: float, error_min: float, limit: float, enough: float) -> Bounds | None:
+    """Return bounds of mu over a range by the `needed` searches in lists, or None if points of the curve are better.
+
+    The arguments are those of `over_range`. Several searches are of parts of the curve, and need the lower bound alone.
+    """
+    if min(rate_min, error_min) < SMALLEST_RATE:
+        return None
+    tried = (
+        each.bounds(rate_min, error_min, limit, enough, lower=needed.lower, upper=needed.upper) for each in needed.lists
+    )
+    found = [ends for ends in tried if ends is not None]
+    return (max(ends[0] for ends in found), found[0][1]) if found else None
+
+
 def over_range(
     curve: AbstractTradeOff,
     rate_min: float,
@@ -328,14 +342,9 @@ def over_range(
         # The upper bound is the limit, and points at the smallest doubles are expensive.
         inner = over_range(curve, max(rate_min, PROVED_FROM), max(error_min, PROVED_FROM), limit, needed)
         return Enclosure(inner.lower, limit, curve.evidence)
-    if needed.lists and min(rate_min, error_min) >= SMALLEST_RATE:
-        tried = (
-            each.bounds(rate_min, error_min, limit, enough, lower=needed.lower, upper=needed.upper)
-            for each in needed.lists
-        )
-        found = [ends for ends in tried if ends is not None]
-        if found:  # several curves are parts of this one, each of which bounds mu from below
-            return Enclosure(max(ends[0] for ends in found), found[0][1], curve.evidence)
+    listed = _by_lists(needed, rate_min, error_min, limit, enough)
+    if listed is not None:
+        return Enclosure(*listed, curve.evidence)
     searched = curve.searches_points and curve.evidence.is_certain
     if (searched or curve.evidence is Evidence.CERTIFIED) and min(rate_min, error_min) >= SMALLEST_RATE:
         ends = tangent_bounds(curve, rate_min, error_min, limit)

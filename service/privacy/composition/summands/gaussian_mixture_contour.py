@@ -177,11 +177,11 @@ class GaussianMixtureOnContour(TrapezoidOnContour[TruncatedGaussianMixture]):
 class MixtureMajorants:
     """Majorants B_eta(t)/M(theta) of the transform on paths Im x = eta.
 
-    They are at most e^{eta^2/2} (sum e^{log_terms - t turn} + errors). B_eta(t) bounds |M(theta + it')| for all heights
-    t' >= t of the contour, and M is the transform of one step. The sum is over nodes. `turn` is D = arg A - arg B at Im
-    x = eta, with A(x, q) = a(x + iq)/a(x) for the density phi a of H1 with the normal density phi, and B likewise for
-    H0. `eta` and `width` have the shape (E, parts), and arrays at nodes (E, parts, nodes). A part is a number of equal
-    steps of a run. theta is the tilt of the contour. E is the number of paths Im x = eta.
+    They are at most e^{eta^2/2} (sum e^{log_terms - t turn} + errors), a sum over nodes. B_eta(t) bounds |M(theta +
+    it')| for all heights t' >= t of the contour. M is the transform of one step, and theta the tilt of the contour.
+    `turn` is D = arg A - arg B at Im x = eta. With the normal density phi, the density of H1 is phi a, and A(x, q) =
+    a(x + iq)/a(x). B is the same for H0. `eta` and `width` have the shape (E, parts) for E paths Im x = eta, and arrays
+    at nodes have the shape (E, parts, nodes). A part is a number of equal steps of a run.
     """
 
     eta: FloatArray

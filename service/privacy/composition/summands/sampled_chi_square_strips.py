@@ -44,8 +44,8 @@ _MOST = 1 + 1e-9
 class ChiSquareStrip:
     """Bounds on the strip between the real axis and the path s - ia; arrays of shape (nodes,).
 
-    s is the node variable with the statistic T = l ln(1 + e^s), l the standard deviation of T, w the likelihood ratio
-    of a step at T, and tau the real part of T. Unless stated otherwise, a bound holds over the cells, half a node
+    s is the node variable. The statistic is T = l ln(1 + e^s), and l is its standard deviation. w is the likelihood
+    ratio of a step at T, and tau the real part of T. Unless stated otherwise, a bound holds over the cells, half a node
     distance around each node, and for all points s - iq with 0 <= q <= a. `valid` is whether the bounds hold: w turns
     by less than pi.
     """
