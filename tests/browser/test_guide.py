@@ -49,7 +49,7 @@ def test_guide_search_finds_absent_and_renamed_things(browser: Browser, address:
     page = context.new_page()
     page.goto(f"{address}/guide/")
     words = {
-        "authentication": "Operating",
+        "authentication": "Authentication",
         "CORS": "Operating",
         "offline": "Operating",
         "Windows": "Operating",

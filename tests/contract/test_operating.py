@@ -18,7 +18,7 @@ from service.telemetry import audit, tracing
 from tests.contract.pages import ROOT, page
 
 TESTS: Final[dict[str, tuple[str, ...]]] = {
-    "Who may call": ("tests/system/test_credentials.py", "tests/api/test_access_matrix.py"),
+    "Authentication": ("tests/system/test_credentials.py", "tests/api/test_access_matrix.py"),
     "API keys": (
         "tests/access/test_keys.py",
         "tests/system/test_credentials.py::test_key_works_at_once_and_until_it_is_revoked",
@@ -100,7 +100,7 @@ TESTS: Final[dict[str, tuple[str, ...]]] = {
 """Tests that hold what a section promises, by its heading."""
 
 NUMBERS: Final[tuple[tuple[str, str, float, float], ...]] = (
-    ("Who may call", "exit with code 2", serve.PROBLEM_EXIT_CODE, 2),
+    ("Authentication", "exit with code 2", serve.PROBLEM_EXIT_CODE, 2),
     ("API keys", "within two seconds", 2 * key_ring.REFRESH_SECONDS, 2),
     ("API keys", "valid for five minutes", key_ring.LONGEST_STALE_SECONDS, 5 * 60),
     ("Tokens", "every ten minutes", key_set_source.REFRESH_SECONDS, 10 * 60),
