@@ -19,10 +19,11 @@ from service.privacy.errors import OutOfDomain
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 from service.privacy.questions.empty_range import NOTHING_IN_RANGE, RANGE_MAY_BE_EMPTY
 from service.privacy.questions.gdp_cells import CellSearch, Half
-from service.privacy.questions.gdp_lists import ListSearch, strongest_parts
+from service.privacy.questions.gdp_lists import ListSearch
 from service.privacy.questions.gdp_tangents import STRONGEST, Bounds, tangent_bounds
 from service.privacy.questions.normal_points import CLOSE, SMALLEST_RATE, normal_points
 from service.privacy.questions.reading import Reading
+from service.privacy.questions.strongest_parts import strongest_parts
 from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.approximate_dp import ApproximateDpTradeOff
 from service.privacy.trade_off.combinators.bracketed import Bracketed
