@@ -21,6 +21,7 @@ alpha*, so that the power at alpha* is at most delta(c) + e^c r. This must be le
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Final, final
 
 import numpy as np
@@ -53,8 +54,45 @@ SETTLED: Final = 1e-9
 """Relative rise of mu that a round has to gain."""
 GAIN: Final = 0.05
 """Share of the distance of both bounds that a round has to gain."""
+SHARE: Final = 2e-3
+"""Share of the width of an enclosure between two curves by which its upper bound may be too large."""
+COARSE: Final = 0.1
+"""Possible gain of a lower bound at which a search ends, as a share of the distance to the least upper bound."""
 TESTED: Final = 3
 """Number of slopes with the largest mu whose tests are evaluated."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """Bounds of mu that a search has to find, and numbers that decide how close.
+
+    Attributes
+    ----------
+    lower, upper : bool
+        Which bounds are needed.
+    enough : float
+        The answer has an upper bound of at least this number.
+    floor : float
+        The lower bound of the answer if another curve gives it, or infinity.
+    known : float
+        A lower bound of mu that is proved already.
+    """
+
+    lower: bool
+    upper: bool
+    enough: float = 0.0
+    floor: float = math.inf
+    known: float = 0.0
+
+    def target(self, least: float) -> float:
+        """Return the upper bound of mu at which a search may end. `least` is about the smallest possible one."""
+        target = max(least * (1 + CLOSE), least + SHARE * (least - self.floor))
+        if not self.lower:
+            return max(target, self.enough)
+        if not self.upper:
+            return max(target, max(least, self.known) + COARSE * (self.enough - self.known))
+        return target
 
 
 @final
@@ -75,9 +113,7 @@ class ListSearch:
         self._sides = [ListTangents(curve, steepest[0])]
         self._sides.append(self._sides[0] if inverse is curve else ListTangents(inverse, steepest[1]))
 
-    def bounds(
-        self, rate_min: float, error_min: float, limit: float, enough: float, *, lower: bool, upper: bool
-    ) -> Bounds | None:
+    def bounds(self, rate_min: float, error_min: float, limit: float, goal: Goal) -> Bounds | None:
         """Return bounds of mu over the range alpha >= rate_min and f(alpha) >= error_min, or None.
 
         Parameters
@@ -86,10 +122,8 @@ class ListSearch:
             Limits of the range, above the smallest doubles.
         limit : float
             A proved upper bound of mu.
-        enough : float
-            An upper bound below which no smaller one is needed.
-        lower, upper : bool
-            Which bounds are needed. The other bound is 0 or `limit`.
+        goal : Goal
+            Which bounds are needed, and how close. A bound that is not needed is 0 or `limit`.
 
         Returns
         -------
@@ -103,8 +137,7 @@ class ListSearch:
         pairs = list(zip(self._sides, firsts, firsts[::-1], strict=True))
         if self._sides[0] is self._sides[1] and rate_min == error_min:
             pairs = pairs[:1]
-        search = _RangeSearch(pairs, self._sides[::-1][: len(pairs)])
-        return search.run(limit, enough, lower=lower, upper=upper)
+        return _RangeSearch(pairs, self._sides[::-1][: len(pairs)], goal).run(limit)
 
     def _begin(self, firsts: tuple[float, float]) -> bool:
         """Insert the first tangents, and return whether tangents serve this curve and its range is not empty."""
@@ -146,21 +179,22 @@ class _RangeSearch:
         The largest lower bound of mu at an end of the range.
     """
 
-    def __init__(self, pairs: list[tuple[ListTangents, float, float]], others: list[ListTangents]) -> None:
-        self.pairs, self.others, self.least, self.proved = pairs, others, 0.0, 0.0
+    def __init__(self, pairs: list[tuple[ListTangents, float, float]], others: list[ListTangents], goal: Goal) -> None:
+        self.pairs, self.others, self.goal, self.least, self.proved = pairs, others, goal, 0.0, 0.0
 
-    def run(self, limit: float, enough: float, *, lower: bool, upper: bool) -> Bounds:
+    def run(self, limit: float) -> Bounds:
         """Insert tangents until the wanted bounds are close, and return the bounds.
 
-        `limit` is an upper bound of mu from before. No upper bound below `enough` is needed.
+        `limit` is an upper bound of mu from before.
         """
+        goal = self.goal
         bound, tried, most = math.inf, 0, [MOST + len(side.all_c) for side, _, _ in self.pairs]
         for _ in range(ROUNDS):
             before, least = bound, self.least
             cells = [self._cells(*pair, other) for pair, other in zip(self.pairs, self.others, strict=True)]
             bound = min(bound, max(each.largest for each in cells))
-            whole = upper and bound > enough
-            target = self.least * (1 + CLOSE) if lower else max(self.least * (1 + CLOSE), enough)
+            whole = goal.upper and bound > goal.enough
+            target = goal.target(self.least)
             gained = self.least > least * (1 + SETTLED) or (whole and before - bound > GAIN * (bound - target))
             tried = 0 if gained else tried + 1
             if is_spent() or tried > PATIENCE or bound <= target:
@@ -171,8 +205,8 @@ class _RangeSearch:
             ]
             if not sum([pair[0].insert(slopes) for pair, slopes in zip(self.pairs, new, strict=True)]):
                 break
-        best = min(self._proved(), limit) if lower else 0.0
-        return best, max(min(bound, limit), best) if upper else limit
+        best = min(self._proved(), limit) if goal.lower else 0.0
+        return best, max(min(bound, limit), best) if goal.upper else limit
 
     def _cells(self, side: ListTangents, first: float, beyond: float, other: ListTangents) -> ListCells:
         """Return the corners between neighbouring tangents of a side, and update `least`."""

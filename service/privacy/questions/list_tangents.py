@@ -46,6 +46,8 @@ class ListTangents:
         All log slopes, and bounds of ln delta there.
     c, delta : array, shape (k,)
         Log slopes and offsets of the lines that no other line makes redundant.
+    all_m : array, shape (n,)
+        mu of the Gaussian curve that touches the line at each log slope, NaN where no search needed the number.
     m, gap : array, shape (k,)
         mu of the Gaussian curve that touches each of these lines, and the smallest useful distance of its neighbours.
     """
@@ -58,6 +60,7 @@ class ListTangents:
     c: FloatArray = field(default_factory=lambda: np.zeros(0))
     delta: FloatArray = field(default_factory=lambda: np.zeros(0))
     m: FloatArray = field(default_factory=lambda: np.zeros(0))
+    all_m: FloatArray = field(default_factory=lambda: np.zeros(0))
     gap: FloatArray = field(default_factory=lambda: np.zeros(0))
 
     def insert(self, c: FloatArray) -> int:
@@ -67,17 +70,25 @@ class ListTangents:
             return 0
         low, high = log_ends(self.curve.profile(new))
         order = np.argsort(np.concatenate([self.all_c, new]))
-        self.all_c = np.concatenate([self.all_c, new])[order]
-        low, high = (
-            np.concatenate([known, more])[order] for known, more in ((self.log_low, low), (self.log_high, high))
+        self.all_c, low, high, m = (
+            np.concatenate([known, more])[order]
+            for known, more in (
+                (self.all_c, new),
+                (self.log_low, low),
+                (self.log_high, high),
+                (self.all_m, np.full_like(new, np.nan)),
+            )
         )
         # delta falls with c.
         self.log_high = np.minimum.accumulate(high)
+        self.all_m = np.where(self.log_high < high, np.nan, m)
         self.log_low = np.minimum(np.maximum.accumulate(low[::-1])[::-1], self.log_high)
         delta = np.exp(self.log_high) * (1 + ROUNDING) + SMALLEST
         kept = _lowest_hull(np.expm1(self.all_c), delta)
         self.c, self.delta = self.all_c[kept], delta[kept]
-        self.m = gaussian_mu(self.c, self.log_high[kept])
+        missing = kept[np.isnan(self.all_m[kept])]
+        self.all_m[missing] = gaussian_mu(self.all_c[missing], self.log_high[missing])
+        self.m = self.all_m[kept]
         with np.errstate(invalid="ignore"):
             width = np.nan_to_num(self.log_high - self.log_low)[kept]
         self.gap = self.m * np.sqrt(np.clip(RESOLUTION * width, SMALLEST_GAP**2, 1.0))
