@@ -126,6 +126,18 @@ class StepPart:
     __slots__ = ()
     decays: ClassVar[bool] = True
     """Whether the transform of the loss decays along every contour, because the loss has a density."""
+    has_finite_losses: ClassVar[bool] = False
+    """Whether the loss has finitely many values."""
+
+    @property
+    def listed_law(self) -> AtomicLaw | None:
+        """Values and masses of the loss of an `AtomsPart`, or None for other steps."""
+        return None
+
+    @property
+    def laplace(self) -> tuple[float, float] | None:
+        """Largest loss without sampling (nats) and sampling rate of a Laplace step, or None for other steps."""
+        return None
 
     @property
     def jump(self) -> tuple[float, float] | None:
@@ -254,6 +266,11 @@ class LaplacePart(StepPart):
     sample_rate: float
 
     @property
+    @override
+    def laplace(self) -> tuple[float, float]:
+        return self.loss, self.sample_rate
+
+    @property
     def spread(self) -> float:
         """Approximate standard deviation of the privacy loss, nats."""
         return min(self.sample_rate * self.loss, 1.0)
@@ -277,6 +294,7 @@ class TwoPointPart(StepPart):
     """
 
     decays: ClassVar[bool] = False
+    has_finite_losses: ClassVar[bool] = True
     epsilon: float
     delta: float
 
@@ -376,7 +394,13 @@ class AtomsPart(StepPart):
     """
 
     decays: ClassVar[bool] = False
+    has_finite_losses: ClassVar[bool] = True
     law: AtomicLaw
+
+    @property
+    @override
+    def listed_law(self) -> AtomicLaw:
+        return self.law
 
     @property
     def spread(self) -> float:

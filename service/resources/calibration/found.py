@@ -91,10 +91,10 @@ def _met(evaluation: PointEvaluation, group: Sequence[int]) -> Evaluation:
 
 
 def finished_search(evaluator: Evaluator, crossing: Crossing, group: tuple[int, ...], *, proved: bool) -> SearchResult:
-    """Return the result of the finished search `crossing` for the number that meets the targets `group`.
+    """Return the result of the finished search `crossing` for the value of a parameter that meets some targets.
 
-    `evaluator` holds all evaluations. `proved` is whether a failure at the last number proves a failure at every
-    number.
+    `evaluator` holds all evaluations. `group` has the indices of the targets. `proved` is whether a failure at the most
+    private value of the range proves a failure at every value.
     """
     inside, outside, scale = crossing.inside, crossing.outside, crossing.scale
     if inside is None:
@@ -150,10 +150,10 @@ def _failing(
 def _nearer(
     evaluator: Evaluator, scale: Scale, undecided: PointEvaluation, failing: PointEvaluation, group: Sequence[int]
 ) -> PointEvaluation:
-    """Return an evaluation nearer to `undecided` at which a target fails, or `failing` if none is found.
+    """Return an evaluation nearer to `undecided` at which a target certainly fails, or `failing` if none is found.
 
-    The secant rule chooses the evaluated numbers. `scale` has the numbers that may be evaluated, and `group` the
-    indices of the targets.
+    At `undecided` the enclosure of a target contains its limit. The secant rule chooses which values of the calibrated
+    parameter are evaluated, among those of `scale`. `group` has the indices of the targets, of which one must fail.
     """
     for _ in range(REFINED):
         near, far = scale.coordinate(undecided.number), scale.coordinate(failing.number)

@@ -24,7 +24,10 @@ _ABOUT = Enclosure(0.5, 0.5, Evidence.ASYMPTOTIC)
 
 
 class _NoSingleNumber(Exception):
-    """Raised to end a recording where a request needs more than single numbers and one list of points."""
+    """Raised by the recording curve, when a request reads more than numbers at single arguments and one list of points.
+
+    It ends the recording. The recorded numbers are evaluated together later, and the request reads the others itself.
+    """
 
 
 def recorded_queries_of(read: Callable[[TradeOffPair], Any]) -> tuple[Known, ...]:

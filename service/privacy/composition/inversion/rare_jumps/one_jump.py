@@ -348,10 +348,10 @@ class _OneJump:
         return (order, error) if error.is_finite() else None
 
     def _cells_above(self) -> list[float]:
-        """Return bounds of the part of T1/N where S' exceeds each point of the grid from 0 to epsilon.
+        """Return an upper bound of the part of T1/N with S' > s, for each point s of the grid from 0 to epsilon.
 
-        T1 is the part of delta with one jump among N steps, and S' is the loss of the other steps. A jump is a rare
-        large loss of a step.
+        The bounds fall with s. T1 is the part of delta with one jump among N steps, and S' is the loss of the other
+        steps. A jump is a rare large loss of a step.
         """
         tails, grid = self._sums.tails(self._others)[: CELLS + 1], self._sums.grid[: CELLS + 1]
         # At the right of each cell f is largest. Beyond epsilon a jump has its probability.
