@@ -93,7 +93,8 @@ class FairQueue:
     def append(self, entry: QueueEntry) -> None:
         """Insert an entry after the entries of the same requester (group or address) with an equal rank.
 
-        The rank is the requester's account of worker seconds plus the estimated seconds of the computation.
+        The rank is the requester's account of worker seconds plus the estimated seconds of the computation, of which at
+        most 2 s count.
         """
         account = self._account(entry.requester)
         insort(
@@ -137,7 +138,8 @@ class FairQueue:
     def next_entry(self) -> QueueEntry | None:
         """Return the entry (requester and computation) that should start next, or None when the queue is empty.
 
-        It has the smallest sum of the account of its requester and its own estimated seconds (at most 2).
+        The entry has the smallest sum of two terms: its requester's account of worker seconds, and the estimated
+        seconds of its computation, of which at most 2 s count. Only the first entry of each requester competes.
         """
         waiting = [account for account in self._accounts.values() if account.queue]
         if not waiting:

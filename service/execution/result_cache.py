@@ -31,7 +31,10 @@ MAX_INLINE_MAC_BYTES: Final = 2**18
 
 @dataclass(frozen=True, slots=True)
 class SealOnWrite:
-    """Part of a queued Redis command that is signed when the command is sent."""
+    """Argument of a queued Redis command: `body`, before which its signature is put when the command is sent.
+
+    The signature covers the kind of the entry, its `name` and the body.
+    """
 
     kind: str
     name: str

@@ -60,9 +60,11 @@ def corner(rate_min: float, error_min: float) -> float:
 
 
 def _by_lists(needed: Needed, rate_min: float, error_min: float, limit: float, enough: float) -> Bounds | None:
-    """Return bounds of mu over a range by the `needed` searches in lists, or None if points of the curve are better.
+    """Return bounds of mu over a range by the searches of `needed`, or None if a search by single points has to follow.
 
-    The arguments are those of `over_range`. Several searches are of parts of the curve, and need the lower bound alone.
+    The arguments are those of `over_range`. Each of these searches evaluates many epsilons in one call.
+    Several of them are of curves whose largest mu is needed. Then only their lower bounds are needed, and the upper
+    bound is that of the first search. No search serves false positive rates or type II errors below 1e-300.
     """
     if min(rate_min, error_min) < SMALLEST_RATE:
         return None

@@ -166,7 +166,7 @@ def _of_the_context(run: AssessedRun, numbers: Numbers) -> Iterator[ResponseFiel
 def largest_delta(run: AssessedRun) -> float:
     """Return the smallest delta at which (epsilon, delta)-DP allows the publication of a record: 1/(number of records).
 
-    If the number of records is unknown, the smallest possible number counts: the records of a batch.
+    The largest stated number of records counts. If none is stated, it is the size of the largest stated batch, or 1.
     """
     return 1 / max(run.sizes or (1, *run.batches))
 

@@ -106,9 +106,10 @@ class MixtureGuide:
         return y, self._losses(y), self._log_null(y)
 
     def _growth(self, tilt: float, heights: FloatArray) -> FloatArray:
-        """Return the possible excess in nats of the integrand at these heights over that on the real axis.
+        """Estimate by how many nats the integrand is larger on the lines Im y = `heights` than on the real axis.
 
-        The integrand is that of the moment M(tilt) = E0 e^{tilt L}, the density of H0 tilted by the loss L.
+        The integrand at an outcome y is the density of H0 times e^{tilt L(y)} for the loss L. Its integral is the
+        moment M(tilt) = E0 e^{tilt L}.
         """
         least = np.log(np.maximum(self._strip.least_in_doubles(heights), 1e-3))
         powers = min(tilt, 0.0) + (min(1 - tilt, 0.0) if self._mirrored else 0.0)

@@ -224,12 +224,13 @@ class MajorantGrid:
         return self._estimates(self._family_values, z)
 
     def provable(self, z: ComplexArray) -> FloatArray:
-        """Return about the bounds of ln B_G(z) that `log_bounds` will prove, shape (P, Z) for P paths G and Z points z.
+        """Estimate the bounds of ln B_G(z) that `log_bounds` will prove, shape (P, Z) for P paths G and Z points z.
 
-        B_G(z) is the integral of |g w^z| along a path G of complex outcomes of the step, with their density g under H0
-        and the likelihood ratio w. On low paths, strips reach below the real line, where the modulus |w^z| grows with
-        Im z, or are too narrow for the grid. A path moved by -i alpha is about the path alpha lower with the same
-        sloping piece (*ramp*).
+        The estimates serve to choose paths. B_G(z) is the integral of |g w^z| along a path G of complex outcomes of the
+        step, with their density g under H0 and the likelihood ratio w. A bound needs a strip around the path. Strips
+        around low paths reach below the real line, where the modulus |w^z| grows with Im z, or are too narrow for the
+        grid. The integral along the lower side of a strip is estimated by that along the path of the family that is as
+        much lower and has the same sloping piece.
         """
         plain = self.estimates(z)
         values = self._family_values.paths
