@@ -59,9 +59,10 @@ class FixedShifts(AbstractTradeOff):
     """Trade-off curve of exponential steps with fixed shifts, composed with the steps `others`.
 
     The shift t of a step with the loss t or t - epsilon is the same share of every step's epsilon. Some data sets
-    attain every share, so each curve is a lower bound. The best share differs between evaluations. It is estimated from
-    the threshold at which the curve `guide` has its answer, and from exponents of tails. Only the width of the result
-    depends on the estimate.
+    attain every share, so power and delta of each curve are lower bounds of the worst case. Even the upper bounds of an
+    enclosure bound only the curve of the share, not the worst case. The best share differs between evaluations. It is
+    estimated from the threshold at which the curve `guide` has its answer, and from exponents of tails. Only the width
+    of the result depends on the estimate.
     """
 
     evidence = Evidence.CERTIFIED

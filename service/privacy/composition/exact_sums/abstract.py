@@ -31,6 +31,8 @@ class AbstractExactSum(AbstractSelfInverse):
     `_largest` is the largest loss of the run in nats. A result is the logarithm v <= 0 of a sum of positive terms. The
     logarithm of each term is v - x with x >= 0. A relative error r of a term's logarithm changes v by at most r |v - x|
     e^-x, which is at most r (|v| + 1/e). The slack of `log_sum`, relative to 1 + |v|, covers this change.
+
+    A subclass sets `_largest` and supplies bounds of points (`_points_of_half`) and of the profile (`_log_profile`).
     """
 
     evidence = Evidence.CERTIFIED

@@ -72,8 +72,8 @@ class ConvexNodes:
         c is a threshold. The slopes refer to e^{c - c_k} and the unit of the node c_k. The value is -inf where no line
         is known.
 
-        V is the convex function whose bounds at the nodes are known, and the line of a node passes through its bound
-        there.
+        V is the convex function whose bounds at the nodes are known, and the line of a node passes through its lower
+        bound there.
         """
         found = np.full_like(self.c, -np.inf)
         before = self.upper[:-LAG] * self._step**LAG
@@ -85,8 +85,9 @@ class ConvexNodes:
     def backward(self) -> FloatArray:
         """Slopes of straight lines in x = e^c through each node that lie below V to its left, shape (nodes,).
 
-        V is the convex function whose bounds at the nodes are known. c is a threshold. The slopes refer to e^{c - c_k}
-        and the unit of the node c_k. The value is +inf where no line is known.
+        V is the convex function whose bounds at the nodes are known, and the line of a node passes through its lower
+        bound there. c is a threshold. The slopes refer to e^{c - c_k} and the unit of the node c_k. The value is +inf
+        where no line is known.
         """
         found = np.full_like(self.c, np.inf)
         after = self.upper[LAG:] * self._step**-LAG

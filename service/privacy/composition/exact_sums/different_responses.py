@@ -129,7 +129,8 @@ class DifferentResponses(AbstractExactSum):
     def _bracket(self, log_target: FloatArray, hypothesis: int) -> tuple[FloatArray, FloatArray]:
         """Return thresholds of the loss (nats) proved to be left and right of where P(loss > c) falls to e^log_target.
 
-        All arrays have the shape (n,). `hypothesis` is 0 for probabilities under H0 and 1 for H1.
+        All arrays have the shape (n,). `hypothesis` is 0 for probabilities under H0 and 1 for H1. Where no nearer
+        threshold is proved, the result is a threshold just beyond the smallest or largest loss.
         """
 
         def excess(thresholds: FloatArray) -> FloatArray:

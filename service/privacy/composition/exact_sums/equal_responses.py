@@ -163,7 +163,8 @@ class EqualResponses(AbstractExactSum):
     def _range(self, law: BinomialTails, highest: float, lowest: float) -> tuple[int, int]:
         """Return the first and last index k between which P(K > k) decreases from e^highest to e^lowest.
 
-        K has the binomial law `law`. The first index is approximate, and the last is proved.
+        K has the binomial law `law`. At the last index, P(K > k) is proved to be at most e^lowest. The first index is
+        an estimate, at which P(K > k) should be at least e^highest.
         """
         start = _start(law)
         last = _first_at_most(law, lowest - 1, max(law.mode, start), law.trials)
@@ -357,9 +358,9 @@ class EqualResponses(AbstractExactSum):
 
 
 def _start(law: BinomialTails) -> int:
-    """Return an index k up to which all tails P(K > k) of the binomial number K are above 1/2.
+    """Return an index k with P(K >= k) of at least 1/2, from which a search for smaller tails of K may start.
 
-    `law` is the law of K. The median is at least the mode less 1.
+    `law` is the binomial law of K. The median of K is at least the mode less 1.
     """
     return max(law.mode - 1, 0) if law.log_odds < STEEP else law.mode
 

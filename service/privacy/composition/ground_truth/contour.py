@@ -162,7 +162,7 @@ class BallContour:
         return (blocks + self._closing(logs[-1], moments)) / arb.pi()
 
     def _closing(self, log_last: arb, moments: list[arb]) -> arb:
-        """Return a bound of the integral beyond the last height, from the Gaussian part or a sampled step.
+        """Return a bound of the integral beyond the last height, from the Gaussian part, or else from the best step.
 
         `log_last` is ln of the majorant at that height, and `moments` holds M(theta) of each kind of step with the loss
         L, M(s) = E0 e^{sL}. theta is the tilt of the contour.

@@ -119,8 +119,8 @@ class DirectionContours:
     def is_far(self, epsilon: float) -> bool:
         """Return whether delta(epsilon) is below about e^-25, so that one rare large loss of a step may determine it.
 
-        delta is the privacy profile, and `epsilon` is in nats. The result is False for runs without `jumping_step`. It
-        only chooses the method.
+        delta is the privacy profile, and `epsilon` is in nats. The result is False for runs without `jumping_step` and
+        for epsilons outside (0, 50). It only chooses the method.
         """
         step = self.jumping_step
         if step is None or self.deformed is None:
@@ -169,8 +169,9 @@ class DirectionContours:
     def tilt_grid(self, digits: float) -> TiltGrid | None:
         """Return the contours, by tilt, of the run without jumps of the loss of total probability at most 10^-`digits`.
 
-        The result is None where the variance of the loss is out of the range of doubles, or no tilt is usable. A jump
-        is a rare large loss of a step, and a tilt is the real number at which a contour crosses the axis.
+        The result is None where the run has no log-moment function (`RunLaw.transform`), the variance of the loss is
+        out of the range of doubles, or no tilt is usable. A jump is a rare large loss of a step, and a tilt is the real
+        number at which a contour crosses the axis.
         """
         if digits not in self._tilt_grids:
             self._tilt_grids[digits] = None

@@ -82,7 +82,7 @@ class LossTransform:
 
     @property
     def different(self) -> int:
-        """Number of different steps of the run whose loss has a density that is not Gaussian."""
+        """Number of kinds of steps whose loss has a density, without the Gaussian steps that are not sampled."""
         return sum(len(summand.count) for summand in self.summands if summand.decays)
 
     def log_atoms(self, tilt: float) -> float:
@@ -182,9 +182,9 @@ class TransformOnContour:
         return whole, -np.log(heights) - np.log1p(np.log(np.maximum(last / heights, 1.0)))
 
     def log_variation(self) -> float:
-        """Return ln V with |M(theta + it)/M(theta)| <= V/t, t > 0, for one of the sampled steps; +inf without any.
+        """Return ln V with |M(theta + it)/M(theta)| <= V/t, t > 0, for the step with the smallest known V.
 
-        M is the moment-generating function of the loss of the step, and theta the tilt of the contour. The result is 0
-        where no summand has a density, as `log_majorants` needs.
+        M is the moment-generating function of the loss of the step, and theta the tilt of the contour. The result is
+        +inf if no step has such a bound, but 0 if the transform of the run does not decay, as `log_majorants` needs.
         """
         return min((summand.log_variation() for summand in self._summands), default=np.inf) if self._decays else 0.0

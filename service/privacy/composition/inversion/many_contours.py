@@ -314,7 +314,7 @@ class TransformsOfManyRuns(TransformsOfRuns):
         return np.full_like(step, 4.0)
 
     def is_affordable(self, heights: FloatArray, step: FloatArray) -> BoolArray:
-        """Return a mask (R,) of contours of few nodes, for contours up to `heights` with nodes at a distance `step`.
+        """Return a mask (R,) of contours with fewer than `LONGEST` nodes, up to `heights` at the distance `step`.
 
         R is the number of runs.
         """

@@ -31,10 +31,10 @@ class _NoSingleNumber(Exception):
 
 
 def recorded_queries_of(read: Callable[[TradeOffPair], Any]) -> tuple[Known, ...]:
-    """Return the numbers that the function `read` evaluates on a pair of curves, up to its first list of points.
+    """Return the numbers that `read` evaluates on a pair of curves, to the end of its first list of points.
 
-    `read` is called once, with curves that record every evaluation and return arbitrary values. An error that these
-    values cause ends the recording.
+    The function `read` is called once, with curves that record every evaluation and return arbitrary values. An error
+    that these values cause ends the recording. The points of a list of more than 32 are left out.
     """
     add = _RecordingCurve([], reflected=False)
     with suppress(_NoSingleNumber, PrivacyComputationError):

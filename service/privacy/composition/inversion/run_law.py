@@ -109,7 +109,10 @@ class RunLaw:
 
     @cached_property
     def log_prob_never_sampled(self) -> float:
-        """ln of the probability that no step, except the Gaussian steps without sampling, uses the record."""
+        """ln of the probability that no step, except Gaussian steps without sampling, uses the record.
+
+        It is -inf if it is not known for some kind of step.
+        """
         return math.fsum(summand.log_prob_never_sampled for summand in self.summands)
 
     @cached_property

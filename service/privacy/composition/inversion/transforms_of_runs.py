@@ -51,7 +51,8 @@ class TransformsOfRuns(ABC):
 
     K(z) = ln E0 e^{zS} is the log-moment function of the privacy loss S of a run under the hypothesis H0, and M = e^K.
     The real number theta at which the contour crosses the axis is the *tilt*. Heights are imaginary parts of z. Nodes
-    on a contour have the distance `step`.
+    on a contour have the distance `step`. A subclass sets the attributes and supplies bounds of K, its values on the
+    contours, their majorants, and limits of nodes and work.
 
     Attributes
     ----------

@@ -118,8 +118,8 @@ def _vertices(log_rate: FloatArray, log_value: FloatArray, wanted: FloatArray, *
     """Return ln of the straight line between neighbouring vertices of a curve at each `wanted` ln rate; NaN outside.
 
     A vertex has the rate e^log_rate and the value e^log_value. `rising` tells whether the value increases with the
-    rate. Every vertex is a valid bound of the curve. A vertex may be replaced by a weaker one with the value of its
-    neighbour, which makes the vertices monotone.
+    rate. Every vertex is a valid bound of the curve, and so is a vertex with the value of its left neighbour, where
+    this value replaces its own to make the vertices monotone.
     """
     order = np.argsort(log_rate, kind="stable")
     rate, value = log_rate[order], log_value[order]

@@ -115,7 +115,10 @@ class LatticeSearch:
         return math.inf if run is None else run.epsilon_cap(delta)
 
     def complement_cap(self, epsilon: FloatArray) -> FloatArray:
-        """Return upper bounds of ln(1 - delta(epsilon)) from a lattice of few cells, in the shape of `epsilon`."""
+        """Return upper bounds of ln(1 - delta(epsilon)) from a lattice of few cells (0 without one).
+
+        The result has the shape of `epsilon` (nats).
+        """
         found = np.zeros_like(epsilon)
         for value, slope in self._complement_caps:
             exponents = slope * epsilon
@@ -178,7 +181,7 @@ class LatticeSearch:
         read : callable
             Function that returns bounds of the numbers at some indices from a composed pair of laws.
         tolerance : float
-            Relative width to reach.
+            Relative width to reach; long lists aim at a larger width.
         linear : bool
             Whether the results are numbers instead of logarithms.
         """

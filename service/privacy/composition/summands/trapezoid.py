@@ -217,7 +217,8 @@ class TruncatedTrapezoid(PartArrays):
     the node x, H0 has the density phi b and H1 the density phi a, with the normal density phi. L = ln a - ln b is the
     loss of a step and M(z) = E0 e^{zL} its transform. h is the distance of nodes, and the cell of a node is the
     interval of half that distance around it. A strip |Im x| <= q has the half-width q. A = a(x + iq)/a(x) and B = b(x +
-    iq)/b(x).
+    iq)/b(x). This class computes moments and cumulants with error bounds. A subclass supplies the nodes, bounds on some
+    strips, bounds of slopes, and the error of the truncation.
     """
 
     @cached_property
@@ -441,7 +442,8 @@ class NormalTrapezoid(TruncatedTrapezoid):
     """Truncated law of steps whose H0 has the normal density phi, so that the sides are the same for all strips.
 
     phi a and phi b are the densities of one outcome x under H1 and H0, with the normal density phi. A side is a
-    vertical edge of the rectangle around a node that bounds the error of the trapezoid sum.
+    vertical edge of the rectangle around the nodes that bounds the error of the trapezoid sum. This class computes
+    `end_error`. Its objects may hold many separate runs, of which `of` selects some.
     """
 
     @abstractmethod

@@ -102,7 +102,8 @@ class TrapezoidOnContour(SummandOnContour, Generic[LawT]):
     equal steps of a run, equally many in separate runs. E_theta is the expectation under the tilted law. The contour is
     Re z = theta, t is a height on it, and h the distance of the nodes x. A strip is |Im x| <= q. The tilts of separate
     runs all have one sign. For separate runs, sums over the parts of a run have one value per run along the last axis,
-    and so have steps, nodes and heights.
+    and so have steps, nodes and heights. A subclass supplies the half-widths of strips, bounds on them (`field`), the
+    terms of the variation, and the majorants on shifted paths.
     """
 
     def __init__(self, law: LawT, theta: float | FloatArray) -> None:

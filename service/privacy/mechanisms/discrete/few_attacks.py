@@ -36,7 +36,7 @@ MOST_FEW: Final = 30
 class Attacks(ABC):
     """Attacks on a selection mechanism with Laplace noise (report noisy max, sparse vector), as tests of H0.
 
-    Attacks are immutable.
+    Attacks are immutable. A subclass defines `tests`.
     """
 
     __slots__ = ()
@@ -195,7 +195,7 @@ def _logs(number: FloatArray, rest: FloatArray) -> FloatArray:
 
 
 def _divergence(log_absent: FloatArray, losses: FloatArray, order: float) -> FloatArray:
-    """Return about the Renyi divergence of H1 from H0 for several pairs of laws; shape (n,).
+    """Return the approximate Renyi divergence (nats) of H1 from H0 for n pairs of laws; shape (n,).
 
     `log_absent` and `losses`, shape (outcomes, n), are ln of the masses under H0 and the losses; `order` is at least 1.
     """

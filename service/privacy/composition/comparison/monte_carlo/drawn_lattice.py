@@ -67,8 +67,9 @@ class DrawnLaw:
     def of_step(law: LossLaw, cut: float) -> DrawnLaw:
         """Build the law of the loss of a single step, rounded to a lattice.
 
-        The far tail of an unbounded law, of mass at most `cut`, goes into the last lattice cell. Finite endpoints of
-        the losses are lattice points, so that atoms there are not rounded.
+        The far tail of an unbounded law, of mass at most `cut` under each hypothesis, goes into the last lattice cell.
+        Finite endpoints of the losses are lattice points, so that atoms there are not rounded. Raises
+        UnsupportedCombination if the losses have no lower bound.
         """
         low, high = _range(law, cut)
         step = (high - low) / FIRST_CELLS if high > low else 0.0
@@ -144,7 +145,7 @@ class DrawnLaw:
 def repeated_law(law: LossLaw, count: int, tolerance: float) -> DrawnLaw:
     """Return the law of the rounded sum of the losses of `count` steps, by binary powering.
 
-    Truncations change probabilities by at most `tolerance`.
+    Truncations change probabilities by about `tolerance` at most, and `lost` of the result has the proved bound.
     """
     levels = 2 * count.bit_length()
     power, total = DrawnLaw.of_step(law, max(tolerance / (2 * count), LEAST_CUT)), None

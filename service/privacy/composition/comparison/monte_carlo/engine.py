@@ -101,7 +101,7 @@ class MonteCarloTradeOff(AbstractTradeOff):
     confidence. The second is the tangent delta(c) + e^c alpha, which is valid for every c; the H0 draws alone choose c.
     The third is e^L alpha with the largest loss L. The lower bound is the lower bound of the share above a threshold
     whose rate is at most alpha within the confidence, and at least alpha. For an alpha that is too small for the number
-    of samples, only alpha itself is known.
+    of samples, alpha itself is this lower bound.
 
     `power_at`, `profile_at` and `epsilon` use separate intervals. All other results use the simultaneous bands.
     """

@@ -188,7 +188,8 @@ class DeformedRun:
     def profile(self, epsilon: float, lower: float, upper: float) -> Readings:
         """Return an enclosure of ln delta at one `epsilon` (nats), as one row and one column.
 
-        `lower` and `upper` are known bounds of ln delta. They choose the contour only.
+        `lower` and `upper` are known bounds of ln delta. They choose the contour only. The enclosure is trivial (-inf
+        and 0) if no contour is laid out.
         """
         result, here = Readings(np.full((1, 1), -np.inf), np.zeros((1, 1))), np.zeros(1, dtype=np.intp)
         log_size = max(lower, upper - _UNKNOWN_DEPTH)
@@ -274,10 +275,11 @@ class DeformedRun:
         return threshold + distance * (-math.expm1(-step) if self._reflected else math.expm1(step))
 
     def _first_epsilon(self, delta: float) -> float:
-        """Return an estimate of the eps (nats) with delta(eps) = `delta`.
+        """Return an estimate of the eps (nats) with delta(eps) = `delta`, or NaN.
 
         Unless reflected, the loss is a normal core plus one rare jump. The profile of a reflected loss is about a third
-        of the tail times the distance from the largest loss.
+        of the tail times the distance from the largest loss. The result is NaN for a reflected loss without simulated
+        losses (`_drawn`).
         """
         if self._reflected:
             levels = -np.geomspace(0.01, 40.0, 60)  # scores
@@ -504,8 +506,8 @@ class DeformedRun:
         """Return about ln of the distance from the extreme of the loss within which a share of the losses lies.
 
         The share is Phi(`score`) with the normal distribution function Phi, and the extreme is the least loss (the
-        largest one for swapped hypotheses). The result is NaN without simulated losses. For shares of fewer than ten
-        simulated losses it is extrapolated linearly in the score.
+        largest one for swapped hypotheses). The result is NaN without simulated losses, or where fewer than ten of them
+        lie beyond the distance. For shares of fewer than ten simulated losses it is extrapolated linearly in the score.
         """
         if len(self._drawn) == 0:
             return math.nan
