@@ -121,11 +121,11 @@ class TrapezoidNodes:
         return np.isfinite(self.log_null_weight)
 
     def tilted(self, tilts: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the weights phi b h e^{sL - shift} of the nodes.
+        """Return the weights phi b h e^{sL - shift}, shape (S, parts, nodes), and the shift, shape (S, parts).
 
-        The shape is (S, parts, nodes), and the shift, shape (S, parts). phi b is the density of H0 with the normal
-        density phi, h the distance of nodes and L the loss. `tilts` holds the tilts s, shape (S, 1) or (S, parts). The
-        shift keeps the weights from overflowing. A part is a number of equal steps of a run. S is the number of tilts.
+        phi b is the density of H0 with the normal density phi, h the distance of nodes and L the loss. `tilts` holds
+        the tilts s, shape (S, 1) or (S, parts). The shift keeps the weights from overflowing. A part is a number of
+        equal steps of a run. S is the number of tilts.
         """
         return node_sums.tilted(self.loss, self.log_null_weight, tilts)
 
@@ -555,7 +555,7 @@ def highest_turn(
     Parameters
     ----------
     highest : float or array
-        About 9 over the standard deviation of the loss.
+        Height up to which a contour needs values if the loss is nearly normal: 9 over about its standard deviation.
     total : float or array
         Number of steps of the run.
     sampled : float or array
