@@ -302,7 +302,7 @@ class TruncatedGaussianMixture(NormalTrapezoid):
         return (-high if self.mirrored else -np.sqrt(2 * goal)), high
 
     def _log_truncated(self, low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return bounds of ln of the mass of H0 and of H1 outside [low, high] for one step, shape (parts,) each.
+        """Return upper bounds of ln of the mass of H0 and of H1 outside [low, high] for one step, shape (parts,) each.
 
         The bound of a normal tail is Phi(-x) <= e^{-x^2/2}/2 for x >= 0. A part is a number of equal steps of a run.
         """

@@ -180,7 +180,7 @@ class SampledLaplaceOnContour(SummandOnContour):
 
     @cached_property
     def _looked_up(self) -> list[tuple[FloatArray, FloatArray]]:
-        """Tables for each part: increasing heights, and ln of bounds of |M(theta + it)/M(theta)| beyond each.
+        """Tables for each part: increasing heights, and ln of upper bounds of |M(theta + it)/M(theta)| beyond each.
 
         A bound holds at its height and at all greater heights. M is the transform of one step. If the Laplace steps
         alone have to make the transform decay, their tables have many heights. Other tables have a few heights near the

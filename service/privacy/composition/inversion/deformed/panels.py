@@ -101,9 +101,9 @@ class Panel(NamedTuple):
     start, end : (Q,)
         Ends of the panels.
     paths, end_bounds, strips : tuples
-        For each kind of step: its paths, bounds (Q, 2) of ln B at both ends, and strips at both ends and at 0.
+        For each kind of step: its paths, upper bounds (Q, 2) of ln B at both ends, and strips at both ends and at 0.
     corners, corner_bounds : (Q, 8)
-        Corners of the octagons, and the bounds of sum N ln B there.
+        Corners of the octagons, and upper bounds of sum N ln B there.
     distances : (Q, 2)
         Distances of the octagons from 0 and 1.
     rule : (Q,)
