@@ -184,6 +184,24 @@ def compute_once(key: Hashable, compute: Callable[[], Result]) -> Result:
     return found
 
 
+def compute_complete_once(owner: object, key: Hashable, compute: Callable[[], Result]) -> Result:
+    """Return the result of `compute`, which a request keeps for each `owner` and `key` if no search was cut short.
+
+    Outside of a counting block (`at_most`) every call computes the result anew.
+    """
+    work = _COUNTED.get()
+    if work is None:
+        return compute()
+    name = (id(owner), key)
+    if name not in work.kept:
+        found, is_complete = run_to_end(compute)
+        if not is_complete:
+            return found
+        work.kept[name] = owner, found  # the stored owner keeps its id
+    result: Result = work.kept[name][1]
+    return result
+
+
 def replace_kept(key: Hashable, value: object) -> None:
     """Replace the result stored for `key`, which `compute_once` returns in this request, by `value`.
 

@@ -141,7 +141,10 @@ class _Contours:
         top: FloatArray = self.terms.max(axis=1)
         least: FloatArray = LEAST_TILT / deviation
         most = 1e3 / top * (1 + deviation)
-        low, high, s = least, most, least
+        # The root for a normal sum of this mean and standard deviation.
+        mean, square = self.n * average, deviation * deviation
+        s = np.clip((np.sqrt(mean * mean + 8 * square) - mean) / (2 * square), least, most)
+        low, high = least, most
         for _ in range(MOVES):
             masses = self.weights * np.exp(s[:, None] * (self.terms - top[:, None]))
             total: FloatArray = masses.sum(axis=1)
@@ -150,7 +153,7 @@ class _Contours:
             value, slope = self.n * mean * s - 2, self.n * s * (mean + s * spread)
             low, high = np.where(value < 0, s, low), np.where(value < 0, high, s)
             step = np.where(slope > 0, -value / slope, LONGEST_MOVE)
-            if (np.abs(step) < 1e-2).all():
+            if ((np.abs(step) < 1e-2) | ((s <= least) & (value >= 0))).all():
                 break
             following = s * np.exp(np.clip(step, -LONGEST_MOVE, LONGEST_MOVE))
             s = np.where((low < following) & (following < high), following, np.sqrt(low * high))
