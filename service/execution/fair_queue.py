@@ -123,7 +123,8 @@ class FairQueue:
 
         Both belong to the account of the requester (group or address). The virtual time grows by `seconds` over the
         number of requesters with work. The account of a requester without work is forgotten once it is at most the
-        virtual time, from which a new account starts.
+        virtual time. A new account starts at the virtual time, or at the smallest account of a waiting requester if
+        that is larger. When no requester has work, all accounts are forgotten and the virtual time is 0 again.
         """
         account = self._accounts[requester]
         account.running_count -= 1
@@ -150,7 +151,10 @@ class FairQueue:
         return best.queue[0][1]
 
     def work_ahead_seconds(self, requester: str, work: QueuedComputation) -> float:
-        """Return the estimated seconds of all queued computations that would start before `work` of this requester."""
+        """Return the estimated seconds of all queued computations that would start before `work` of this requester.
+
+        Running computations do not count.
+        """
         account = self._account(requester)
         rank = account.charged_seconds + _rank_seconds(work)
         before = sum(entry.work.seconds for entry_rank, entry in account.queue if entry_rank <= rank)

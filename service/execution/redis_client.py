@@ -51,7 +51,7 @@ class RedisUnavailable(Exception):
 class RedisCircuitBreaker:
     """Redis client with a circuit breaker, which sends no calls for a while after Redis did not respond.
 
-    `timeout_seconds` is the timeout of every `call` without its own timeout. Each change of the state is logged as an
+    `timeout_seconds` is the shortest timeout of a `call`, in seconds. Each change of the state is logged as an
     event `redis` with its cause. The package `redis` takes megabytes and is imported when the first instance is
     created, because many services have no Redis.
     """

@@ -142,9 +142,9 @@ def comparison_charts(response: ComparisonsResponse, results: DependencyResults)
 def assessment_dependencies(response: AssessmentsResponse) -> list[Dependency]:
     """Return further requests that the charts of an assessment need.
 
-    They are for the curves of attackers against whom no assumption is attested not to hold, and for delta against
-    epsilon. The list is empty if nothing is proved about the run. Curves with an estimated cost above 10 s are not
-    requested.
+    They are for the curves of attackers against whom no assumption is attested not to hold, and for the charts of a
+    certified epsilon, if there is one. Attackers that were too expensive for the assessment have a request each if its
+    estimated cost is at most 10 s. The list is empty if nothing is proved about the run.
     """
     # Imported where it is used: pictures are known at import, computations are not.
     from service.resources.assessments.attackers import relaxed_attackers

@@ -360,7 +360,9 @@ def _gdp_mu(
     curves: TradeOffPair, curve: AbstractTradeOff, question: GdpMuQuestion, tolerance: float, worst: tuple[Any, ...]
 ) -> EngineAnswer:
     before = curves.second_uses
-    reading = gaussian_dp.mu(curve, question.false_positive_rate_min, question.type_two_error_min)
+    reading = gaussian_dp.mu_in_direction(
+        curves, question.direction, question.false_positive_rate_min, question.type_two_error_min
+    )
     own, own_global = with_evidence_of(curve, reading.value), with_evidence_of(curve, reading.global_mu)
     mu, global_mu = own, own_global
     if worst:

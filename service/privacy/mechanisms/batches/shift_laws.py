@@ -17,7 +17,7 @@ Shifts: TypeAlias = Sequence[Fraction | float]
 class ShiftLaw(ABC):
     """Law of the shift that several records cause together.
 
-    On both sides of the largest weight, the weights decrease faster than geometrically.
+    On both sides of the largest weight, the weights of positions decrease faster than geometrically.
 
     A *position* is a number of hits 0, 1, ..., or an index into a list of shifts.
     """
@@ -47,7 +47,7 @@ class ShiftLaw(ABC):
     def unshifted(self, shifts: Shifts) -> tuple[Fraction, int]:
         """Return (x, n) where x^n is exactly the probability that the shift is 0.
 
-        `shifts` are the shifts that have a weight in the mixture.
+        `shifts` are the shifts that have a weight in the mixture, in the order of the law's positions.
         """
 
     def largest(self, shifts: Shifts) -> Fraction:
