@@ -100,7 +100,8 @@ def tail_scores(theta: FloatArray, value: FloatArray, threshold: FloatArray, dev
     """Return about -Phi^{-1}(P0(S > threshold)), by Barndorff-Nielsen's r* at the saddle point theta.
 
     S is the privacy loss, K(s) = ln E0 e^{sS} its log-moment function, and Phi is the normal distribution function.
-    `value` is K(theta), `threshold` is K'(theta), and `deviation` is sqrt K''(theta); arrays of one shape.
+    `value` is K(theta), `threshold` is K'(theta), and `deviation` is sqrt K''(theta); arrays of one shape. No bound
+    depends on the result.
     """
     root = np.copysign(np.sqrt(np.maximum(2 * (theta * threshold - value), 1e-300)), theta)
     with np.errstate(all="ignore"):
@@ -111,7 +112,7 @@ def log_profiles(theta: FloatArray, value: FloatArray, threshold: FloatArray, de
     """Return about ln delta(threshold), the privacy profile, by the saddle-point approximation at theta.
 
     K(s) = ln E0 e^{sS} is the log-moment function of the loss S. `value` is K(theta), `threshold` is K'(theta), and
-    `deviation` is sqrt K''(theta); arrays of one shape.
+    `deviation` is sqrt K''(theta); arrays of one shape. No bound depends on the result.
     """
     prefactor = np.maximum(theta - 1, 0.0) * np.maximum(theta, 1.0) * deviation
     exponent = np.where(theta > 1, np.minimum(value - (theta - 1) * threshold, 0.0), 0.0)

@@ -160,7 +160,7 @@ class TrapezoidOnContour(SummandOnContour, Generic[LawT]):
     @property
     @abstractmethod
     def variation_terms(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Terms of `log_variations`: ln dL/dx, a bound of its slope, and the variation left of the first node.
+        """Terms of `log_variations`: ln dL/dx, an upper bound of its |slope|, the variation left of the first node.
 
         L is the loss of a step. The terms are ln dL/dx at the nodes and a bound of |d ln(dL/dx)/dx| over the cells,
         both of shape (parts, nodes). The last is the total variation of psi left of the first node over its value

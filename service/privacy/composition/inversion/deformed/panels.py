@@ -285,7 +285,7 @@ class ContourLayout:
 
         A path is the line of integration of a moment in the plane of the step's outcome. Paths are lists of indices
         (Q,) in the family of each kind, and radii are indices (Q,) in `_RADII`. `starts` and `ends` are the end points
-        of the panels.
+        of the panels. Bounds are proved later, for any choice.
         """
         paths = self._chosen_paths(starts, ends)
         polygons = _polygons(starts, ends, _RADII)
