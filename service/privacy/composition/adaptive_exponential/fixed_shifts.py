@@ -37,7 +37,7 @@ SMALLEST_EPSILON: Final = 1e-280
 @final
 @dataclass(frozen=True, slots=True)
 class TwoOutcomes(ResolvedStep):
-    """Exponential step with a fixed shift: its loss is `high` or -`low` (nats). It is not a mechanism of the API."""
+    """Exponential step with a fixed shift and the loss `high` or -`low` (nats). The step is not a mechanism of the API."""
 
     type: ClassVar[str] = "exponential"
     high: float
@@ -60,9 +60,9 @@ class FixedShifts(AbstractTradeOff):
 
     The shift t of a step with the loss t or t - epsilon is the same share of every step's epsilon. Some data sets
     attain every share, so power and delta of each curve are lower bounds of the worst case. Even the upper bounds of an
-    enclosure bound only the curve of the share, not the worst case. The best share differs between evaluations. It is
-    estimated from the threshold at which the curve `guide` has its answer, and from exponents of tails. Only the width
-    of the result depends on the estimate.
+    enclosure bound only the curve of the share, not the worst case. The best share differs between evaluations. The
+    share is estimated from the threshold at which the curve `guide` has its answer, and from exponents of tails. Only
+    the width of the result depends on the estimate.
     """
 
     evidence = Evidence.CERTIFIED

@@ -100,8 +100,8 @@ def difference_slope(weights: FloatArray, soft: FloatArray, unsampled: FloatArra
 
     `soft` is s = ln(1 + e^u) at the nodes (n,), `unsampled` is ln(1 - p) (P,), and `relative` the relative error of the
     weights (P, n). With F(x) = e^{ix} - 1, the bound uses |F(a)F(b)| + |F(a)| + |F(b)| <= 3 (a + b) for a, b >= 0, and
-    |F(t ln(1-p))| <= t |ln(1-p)|. It counts 80 units of rounding for losses, phases and products, and adds the length
-    of one sum and the number of sums. P is the number of parts.
+    |F(t ln(1-p))| <= t |ln(1-p)|. The bound counts 80 units of rounding for losses, phases and products, and adds the
+    length of one sum and the number of sums. P is the number of parts.
     """
     relative = relative + (80 + SUM_BLOCK + len(soft) / SUM_BLOCK) * UNIT_ROUNDOFF
     kept = weights * relative

@@ -204,8 +204,8 @@ class ContourLayout:
     def cost(self) -> float:
         """Return a number that ranks contours: the smallest is the least expensive, infinity is unusable.
 
-        It adds half of the number of panels, the largest ln|F| on the panels, and a tenth of the digits (in nats) that
-        the error aimed at lies below 1. F is the integrand relative to its value on the real axis.
+        The number adds half of the number of panels, the largest ln|F| on the panels, and a tenth of the digits (in
+        nats) that the error aimed at lies below 1. F is the integrand relative to its value on the real axis.
         """
         corners, size = self._corners
         if len(corners) < 2:

@@ -249,7 +249,7 @@ class DeformedRun:
     def _next_epsilon(self, contour: DeformedContour, delta: float, low: float, high: float) -> float:
         """Return the root (nats) of the profile at `delta` on a contour, or one step of Newton's method towards it.
 
-        A step serves where no root is found in [`low`, `high`]. It is clipped to that interval.
+        A step serves where no root is found in [`low`, `high`]. The result of the step is clipped to that interval.
         """
         root = float(solve_profile(contour, np.array([delta]), at_center=True)[0])
         if low <= root <= high:
@@ -457,9 +457,9 @@ class DeformedRun:
     def _first_threshold(self, alpha: float) -> float:
         """Return an estimate of the threshold c (nats) with P0(S > c) = `alpha` for the privacy loss S of the run.
 
-        It comes from simulated losses for runs of few steps. Otherwise S is taken as a normal core plus, to the right,
-        one rare jump. The loss in the reversed direction, -S, has the estimate by the saddle point. No bound depends on
-        the result.
+        The estimate comes from simulated losses for runs of few steps. Otherwise S is taken as a normal core plus, to
+        the right, one rare jump. The loss in the reversed direction, -S, has the estimate by the saddle point. No bound
+        depends on the result.
         """
         mean, deviation = self._mean, self.deviation
         # The score of the losses between the loss's extreme and the threshold.
