@@ -37,7 +37,7 @@ SMALLEST_EPSILON: Final = 1e-280
 @final
 @dataclass(frozen=True, slots=True)
 class TwoOutcomes(ResolvedStep):
-    """Exponential step with a fixed shift and the loss `high` or -`low` (nats). The step is not a mechanism of the API."""
+    """Exponential step with a fixed shift and the loss `high` or -`low` (nats), which is no mechanism of the API."""
 
     type: ClassVar[str] = "exponential"
     high: float
