@@ -98,7 +98,7 @@ class SampledChiSquareOnContour(TrapezoidOnContour[TruncatedSampledChiSquare]):
         The first two arrays, of shape (1, nodes), are ln L' with L' = r B T', and a bound (1 - r) B T' + |T''/T'| of
         |L''/L'|. The third, of shape (1,), is the variation of psi = f w^theta/(r B) beyond the first node relative to
         psi at this node. T is the statistic with the density f, -B is the slope of the exponent v in T, and r = p e^v/w
-        is the responsibility.
+        is the responsibility with the sampling rate p.
 
         For T above the grid, d ln psi/dT <= d ln f/dT + B (1 + max(-theta, 0) r). This bound falls with T, and psi
         falls from where the bound is negative. So ln psi gains at most the sum of the positive values of the bound over

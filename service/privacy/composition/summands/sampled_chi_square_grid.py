@@ -250,7 +250,7 @@ class ChiSquareGrid(TrapezoidNodes):
 
     @property
     def points(self) -> FloatArray:
-        """Values of s at the nodes, shape (nodes,), where T = l ln(1 + e^s) is the statistic.
+        """Values of s at the nodes, shape (nodes,), where T = l ln(1 + e^s) is the statistic and l its standard deviation.
 
         Nodes beyond the truncation have the s of the last node with weight.
         """

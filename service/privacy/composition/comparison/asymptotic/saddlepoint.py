@@ -35,7 +35,7 @@ With distant jumps of the loss, thresholds grow faster than tilts.
 
 
 def saddlepoint_pair(steps: Steps, options: EngineOptions) -> TradeOffPair:
-    """Build the curves of the Lugannani-Rice tails P(S > c) = Phi(-w) + phi(w) (1/u - 1/w) of the loss S.
+    """Build the curves of the Lugannani-Rice tails P(S > c) = Phi(-w) + phi(w) (1/u - 1/w) of the loss S at thresholds c.
 
     Parameters
     ----------
