@@ -159,8 +159,8 @@ class Sums:
     def near_root(self, epsilon: float, log_delta: float, most: float) -> tuple[float, float]:
         """Return approximate epsilons (nats) at which the lower and the upper sum for the profile are e^`log_delta`.
 
-        The slope of the lower sum at `epsilon` gives both. `most` is the largest result. Sums bound the profile of two
-        steps.
+        The slope of the lower sum at `epsilon` gives both; without a usable slope both are `epsilon`. `most` is the
+        largest result. Sums bound the profile of two steps.
         """
         near = SHORT * min(1 + epsilon, max(most - epsilon, SHORT))
         lower = self.lower(epsilon)

@@ -67,7 +67,7 @@ A_COMPONENT, A_SUM = 0.02, 60.0
 @final
 @dataclass(frozen=True)
 class NormalComponents:
-    """Components of a mixture of m normal laws of variance 1 on one side of 0, with weights whose sum is 1.
+    """Components of a mixture of m normal laws of variance 1 on one side of 0, with weights whose sum is at most 1.
 
     Attributes
     ----------

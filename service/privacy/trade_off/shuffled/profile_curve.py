@@ -270,7 +270,7 @@ class ProfileCurve(AbstractTradeOff):
 
     @cached_property
     def _listed_profiles(self) -> tuple[FloatArray, tuple[FloatArray, FloatArray], tuple[FloatArray, FloatArray]]:
-        """Thresholds of the table and their negatives, and (lower, upper) of ln of both profiles; shape (n,) each."""
+        """Rising thresholds c with -c, and (lower, upper) of ln delta(c), then of ln delta'(c); shape (n,) each."""
         nodes = self.table.nodes
         # Beyond the largest loss the profile is 0, so that the best threshold is never at an end of the list.
         nodes = np.concatenate([nodes, nodes[-1] + self.scale * np.array([1.0, 2.0])])
