@@ -52,7 +52,7 @@ KEPT_POLYGONS: Final = 16
 class GroupGrid:
     """Grid of losses for a recursion: the spacing, and the epsilon of each group of equal steps in multiples of it.
 
-    The multiples are rounded up (`above`) for upper bounds and down (`below`) for lower bounds.
+    The multiples are rounded up (`above`) for upper bounds of delta, and down (`below`) for lower bounds.
     """
 
     spacing: float

@@ -133,7 +133,7 @@ class MixtureBalls:
         return bool(half_width <= self._strip.widest)
 
     def _growth(self, s: arb, height: arb) -> arb:
-        """Return a bound of |phi b e^{zL}| at outcomes y with Im y = `height`, over its value at real y.
+        """Return an upper bound of |phi b e^{zL}| at outcomes y with Im y = `height`, over its value at real y.
 
         It holds for z = s + it and every t >= 0. phi b is the density of H0 with the normal density phi and L the loss.
         The result is infinite where L is not proved to be analytic.
@@ -162,7 +162,7 @@ class MixtureBalls:
         return sum((share * x for share, x in zip(shares, d, strict=True)), arb(0)) / sum(shares, rest)
 
     def _outside(self, s: arb, nodes: ShiftedNodes) -> arb:
-        """Return a bound of h sum phi b e^{sL} over all omitted nodes of spacing h on the real axis.
+        """Return an upper bound of h sum phi b e^{sL} over all omitted nodes of spacing h on the real axis.
 
         s is a real exponent, phi b is the density of H0 with the normal density phi, and L is the loss.
         """
@@ -175,7 +175,7 @@ class MixtureBalls:
             return tails * h / (2 * arb.pi()).sqrt()
 
     def _tail(self, p: arb, r: arb, start: arb, h: arb) -> arb:
-        """Return a bound of sum e^{F(u)} over the nodes u of a lattice of spacing h beyond start > 0.
+        """Return an upper bound of sum e^{F(u)} over the nodes u of a lattice of spacing h beyond start > 0.
 
         F(u) = p ln a(u) + r ln a(-u) - u^2/2, where phi a is the density of H1 with the normal density phi. ln a(u) and
         ln a(-u) are convex. So on (a, b] a summand lies below its chord if its coefficient is positive, and below its

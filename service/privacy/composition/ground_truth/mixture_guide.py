@@ -161,6 +161,7 @@ class MixtureGuide:
 
         phi b is the density of H0 with the normal density phi and L the loss. The nodes are y = (j + `offset`) `step`
         on the line Im y = `shift`. `top` is the height of the strip that bounds the error, and `tilt` the real tilt.
+        Raises UnsupportedCombination if there would be too many nodes.
         """
         y, loss, log_null = self._searched
         exponent = tilt * loss + log_null

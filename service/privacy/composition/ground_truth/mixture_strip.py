@@ -209,7 +209,10 @@ def _ends(logs: FloatArray, distances: FloatArray) -> tuple[float, float]:
 
 
 def _turn(holds: Callable[[float], bool], side: float) -> float:
-    """Return about the x nearest to 0, on the `side` 1 or -1, beyond which the condition `holds` is true."""
+    """Return about the x beyond which the condition `holds` is true, towards +inf (`side` 1) or -inf (-1).
+
+    Raises UnsupportedCombination if there is no such x up to 1e18.
+    """
     near, far = -side, side
     while holds(near):
         near, far = 4 * near, near

@@ -84,7 +84,10 @@ class GroundTruthSearch:
         return self._search(float(epsilon), log_value, read, False)
 
     def epsilon(self, delta: Fraction) -> FoundBalls:
-        """Return a ball of the smallest eps >= 0 (nats) with delta(eps) <= delta, for delta in (0, 1)."""
+        """Return a ball of the smallest eps >= 0 (nats) with delta(eps) <= delta, for delta in (0, 1).
+
+        Raises UnsupportedCombination if no threshold near delta is known, or nothing is proved.
+        """
         near = self._guide.epsilon(float(delta))
         if near.lower <= 0:
             at_zero = self.delta(Fraction(0))

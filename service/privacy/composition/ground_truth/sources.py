@@ -66,7 +66,8 @@ class ClosedSources:
 
         An exponent of the size of ln(value) or of the threshold costs the digits before its decimal point. A small
         value costs no digits, because tails are computed relative to themselves. The factor 2 covers mu =
-        (exponent)^(1/2), and profiles, which lose as many digits again as differences of two tails.
+        (exponent)^(1/2), and profiles, which lose as many digits again as differences of two tails. Raises
+        UnsupportedCombination if too many bits would be needed.
         """
         exponent = 2 + abs(log_value) + abs(threshold)
         precision = nats / math.log(2) + 2 * math.log2(exponent) + 80

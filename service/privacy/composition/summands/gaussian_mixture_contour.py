@@ -64,13 +64,13 @@ class GaussianMixtureOnContour(TrapezoidOnContour[TruncatedGaussianMixture]):
     @property
     @override
     def variation_terms(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Terms of `TrapezoidOnContour.log_variations`: ln L' and a bound of |L''/L'|, shape (parts, nodes), and ones.
+        """Terms of `TrapezoidOnContour.log_variations`: ln L', an upper bound of |L''/L'|, and ones.
 
-        L' = dL/dx is mu m at x, plus mu m at -x for mirrored steps. mu is the inverse noise multiplier, and m the mean
-        of the random shift s given x. |L''/L'| is at most mu^2 (variances of s)/L' and also at most the largest shift.
-        The third term, the variation left of the first node relative to the value there, has the shape (parts,). A part
-        is a number of equal steps of a run. A mirrored step compares two laws that are mirror images at 0, as when one
-        record replaces another.
+        The first two have the shape (parts, nodes). L' = dL/dx is mu m at x, plus mu m at -x for mirrored steps. mu is
+        the inverse noise multiplier, and m the mean of the random shift s given x. |L''/L'| is at most mu^2 (variances
+        of s)/L' and also at most the largest shift. The third term, the variation left of the first node relative to
+        the value there, has the shape (parts,). A part is a number of equal steps of a run. A mirrored step compares
+        two laws that are mirror images at 0, as when one record replaces another.
         """
         grid = self.law.grid
         rate = grid.both(grid.mean)

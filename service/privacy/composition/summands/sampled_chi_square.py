@@ -160,7 +160,7 @@ class TruncatedSampledChiSquare(TruncatedTrapezoid):
 
     @cached_property
     def least_everywhere(self) -> FloatArray:
-        """Minimum of `log_least` over the nodes that are kept, shape (strips, 1): ln of a bound of |w(s - iq)/w(s)|.
+        """Minimum of `log_least` over the kept nodes, shape (strips, 1): ln of a lower bound of |w(s - iq)/w(s)|.
 
         w is the likelihood ratio of a step as a function of the node variable s, and q a height of at most the
         half-width of the strip.

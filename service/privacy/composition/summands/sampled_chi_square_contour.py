@@ -169,7 +169,7 @@ class ChiSquareMajorants:
 
     @np.errstate(over="ignore", under="ignore")
     def _log_far(self, heights: FloatArray) -> FloatArray:
-        """Return ln of a bound of |M(theta + it')/M(theta)| for all t' >= t, from the paths Im s = -eta and from V/t.
+        """Return ln of an upper bound of |M(theta + it')/M(theta)| for t' >= t, from the paths Im s = -eta and V/t.
 
         The result has the shape (H,) of the heights t. M is the transform of one step, and theta the tilt. H is the
         number of heights.
@@ -193,7 +193,7 @@ class ChiSquareMajorants:
 
     @cached_property
     def _looked_up(self) -> tuple[FloatArray, FloatArray]:
-        """Table of increasing heights t, and of ln of bounds of |M(theta + it')/M(theta)| for all t' >= t.
+        """Table of increasing heights t, and of ln of upper bounds of |M(theta + it')/M(theta)| for t' >= t.
 
         M is the transform of one step, and theta the tilt.
         """
@@ -229,7 +229,7 @@ class ChiSquareMajorants:
         return heights, np.minimum(np.maximum.accumulate(logs[::-1])[::-1], 0.0)
 
     def log_bounds(self, heights: FloatArray) -> FloatArray:
-        """Return ln of the best bound of |M(theta + it')/M(theta)| over t' >= t at each height t, shape (H, 1, 1).
+        """Return ln of the best upper bound of |M(theta + it')/M(theta)| over t' >= t at each height t, (H, 1, 1).
 
         M is the transform of one step, and theta the tilt of the contour Re z = theta. H is the number of heights.
         """

@@ -168,7 +168,7 @@ class ChiSquareStep:
         """Return ln of a Chernoff bound of P(T <= T(s)), or of P(T > T(s)) with `upper`, for the statistic T.
 
         T(s) = l ln(1 + e^s) with the standard deviation l of T. The law is that of H0, or with `present` that of a step
-        that sees the record.
+        that sees the record. The result is 0 if the tail contains the mean of T.
         """
         t = self.deviation * (s + math.log1p(math.exp(-s)) if s > 0 else math.log1p(math.exp(s)))
         d, m = self.degrees, self.noncentrality
@@ -207,7 +207,7 @@ class ChiSquareGrid(TrapezoidNodes):
         """Return nodes for s from about `high` down to about `low`, both included.
 
         The statistic at a node is T = l ln(1 + e^s). T has the chi-square law `law` with the standard deviation l.
-        `step` is the distance of the nodes, a multiple of 2^-20.
+        `step` is the distance of the nodes, a short binary fraction.
         """
         first = math.floor((law.center - high) / step)
         kept = math.ceil((law.center - low) / step) - first + 1
@@ -314,7 +314,7 @@ def mean_slope(law: ChiSquareStep, statistic: FloatArray) -> tuple[FloatArray, F
 
 
 def _slopes(law: ChiSquareStep, s: FloatArray, step: float) -> tuple[FloatArray, FloatArray]:
-    """Return bounds of |d ln(f dT/ds)/ds| and of |d ln f/dT| dT/ds on the cells of the nodes s, shape (nodes,) each.
+    """Return upper bounds of |d ln(f dT/ds)/ds| and |d ln f/dT| dT/ds on the cells of the nodes s, (nodes,) each.
 
     f is the density of the statistic T = l ln(1 + e^s) with d degrees of freedom, noncentrality m and standard
     deviation l of `law`. `step` is the distance of the nodes. d ln f/dT = nu/T - 1/2 + (m/4) G'(m T/4), with nu = d/2 -

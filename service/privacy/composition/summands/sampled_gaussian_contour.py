@@ -96,7 +96,7 @@ class SampledGaussianOnContour(TrapezoidOnContour[TruncatedSampledGaussian]):
     @property
     @override
     def variation_terms(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Terms of `TrapezoidOnContour.log_variations`: ln L' = ln(r/sigma), a bound of |L''/L'|, and a left end.
+        """Terms of `TrapezoidOnContour.log_variations`: ln L' = ln(r/sigma), an upper bound of |L''/L'|, a left end.
 
         The bound of |L''/L'| is 1/sigma. L' = dL/dy is the slope of the loss, and |d ln r/dy| <= 1/sigma for the
         responsibility r. The last term, shape (parts,), is the variation of psi = phi w^theta/L' left of the first node

@@ -115,7 +115,8 @@ class SampledLaplaceParts(TruncatedSummand):
     def refined(self, theta: float, height: float, goal: float = _NEGLIGIBLE) -> SampledLaplaceParts:
         """Return the law with as many quadrature nodes as a contour Re z = `theta` needs up to `height`.
 
-        The quadrature errors of the transforms M of all steps add up to less than `goal` (absolute).
+        The quadrature errors of the transforms M of all steps add up to less than `goal` (absolute), if the largest
+        allowed number of nodes suffices. `log_quadrature_error` has the bound in any case.
         """
         rule = self._rule_for(theta, height, goal)
         if rule == (self._panels, self._degree + 1):

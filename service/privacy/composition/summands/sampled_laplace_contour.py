@@ -68,7 +68,7 @@ class SampledLaplaceOnContour(SummandOnContour):
         return self._origin
 
     def work(self, height: float) -> int:
-        """Return the cost in array elements of values up to `height`, because higher contours need more nodes."""
+        """Return the additional cost of a node, in array elements: higher contours need more quadrature nodes."""
         return self.parts.refined_size(self.theta, height)
 
     def values(self, step: float, nodes: int) -> ValuesOnContour:
@@ -180,11 +180,11 @@ class SampledLaplaceOnContour(SummandOnContour):
 
     @cached_property
     def _looked_up(self) -> list[tuple[FloatArray, FloatArray]]:
-        """Tables for each part: increasing heights, and ln of bounds of |M(theta + it)/M(theta)| beyond each.
+        """Tables for each part: increasing heights, and ln of upper bounds of |M(theta + it)/M(theta)| beyond each.
 
-        A bound holds from its height to the last height of the table. M is the transform of one step. If the Laplace
-        steps alone have to make the transform decay, their tables have many heights. Other tables have a few heights
-        near the real axis. A part is a number of equal steps of a run. theta is the tilt of the contour.
+        A bound holds at its height and at all greater heights. M is the transform of one step. If the Laplace steps
+        alone have to make the transform decay, their tables have many heights. Other tables have a few heights near the
+        real axis. A part is a number of equal steps of a run. theta is the tilt of the contour.
         """
         falls = self.parts.count * np.log(self._atoms)
         order = np.argsort(falls)

@@ -121,11 +121,11 @@ class TrapezoidNodes:
         return np.isfinite(self.log_null_weight)
 
     def tilted(self, tilts: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the weights phi b h e^{sL - shift} of the nodes.
+        """Return the weights phi b h e^{sL - shift}, shape (S, parts, nodes), and the shift, shape (S, parts).
 
-        The shape is (S, parts, nodes), and the shift, shape (S, parts). phi b is the density of H0 with the normal
-        density phi, h the distance of nodes and L the loss. `tilts` holds the tilts s, shape (S, 1) or (S, parts). The
-        shift keeps the weights from overflowing. A part is a number of equal steps of a run. S is the number of tilts.
+        phi b is the density of H0 with the normal density phi, h the distance of nodes and L the loss. `tilts` holds
+        the tilts s, shape (S, 1) or (S, parts). The shift keeps the weights from overflowing. A part is a number of
+        equal steps of a run. S is the number of tilts.
         """
         return node_sums.tilted(self.loss, self.log_null_weight, tilts)
 
@@ -281,7 +281,7 @@ class TruncatedTrapezoid(PartArrays):
         return low * self.least_everywhere[:, None]
 
     def sides(self, tilts: FloatArray, shift: FloatArray) -> FloatArray | None:  # noqa: ARG002 - mostly the same
-        """Return bounds of the integrals of |phi a^s b^{1-s}| on the vertical sides of each strip, times e^{-shift}.
+        """Return upper bounds of the integrals of |phi a^s b^{1-s}| on the sides of each strip, times e^{-shift}.
 
         The shape is (strips, S, parts). phi a and phi b are the densities of H1 and H0 with the normal density phi, and
         s is the tilt. The result is None for laws whose `end_error` includes the sides. A part is a number of equal
@@ -412,11 +412,11 @@ class TruncatedTrapezoid(PartArrays):
     ) -> FloatArray:
         """Return a bound of the trapezoid error of M(s) without `end_error`, relative to M(s), shape (S, parts).
 
-        M(s) = E0 e^{sL} is the transform of a step. `tilts` has the shape (S, 1) or (S, parts); `weights` and `total`
-        are scaled by e^{-shift}. The factor 2.1 stands for 2/(1 - e^{-2 pi q/h}), with the half-width q of the strip
-        and the node distance h: wherever the bound is below 0.05, 2 pi q/h is at least 3. An upper Riemann sum serves
-        where the smallest |A| of all nodes (`TruncatedTrapezoid`) is too coarse. The best strip is used. A part is a
-        number of equal steps of a run. S is the number of tilts.
+        M(s) = E0 e^{sL} is the transform of a step. `tilts` has the shape (S, 1) or (S, parts); `weights` (None:
+        computed here if needed) and `total` are scaled by e^{-shift}. The factor 2.1 stands for 2/(1 - e^{-2 pi q/h}),
+        with the half-width q of the strip and the node distance h: wherever the bound is below 0.05, 2 pi q/h is at
+        least 3. An upper Riemann sum serves where the smallest |A| of all nodes (`TruncatedTrapezoid`) is too coarse.
+        The best strip is used. A part is a number of equal steps of a run. S is the number of tilts.
         """
         grid = self.grid
         sides = self.sides(tilts, shift)
@@ -479,7 +479,7 @@ class NormalTrapezoid(TruncatedTrapezoid):
         """
 
     def beyond(self, tilts: FloatArray, shift: FloatArray) -> FloatArray | float:  # noqa: ARG002 - mostly none
-        """Return a bound of M(s) e^{-shift} beyond nodes where the law is not truncated.
+        """Return an upper bound of M(s) e^{-shift} beyond nodes where the law is not truncated.
 
         M(s) = E0 e^{sL} is the transform of a step. A part is a number of equal steps of a run. S is the number of
         tilts.
@@ -555,7 +555,7 @@ def highest_turn(
     Parameters
     ----------
     highest : float or array
-        About 9 over the standard deviation of the loss.
+        Height up to which a contour needs values if the loss is nearly normal: 9 over about its standard deviation.
     total : float or array
         Number of steps of the run.
     sampled : float or array

@@ -152,7 +152,7 @@ class TrapezoidOnContour(SummandOnContour, Generic[LawT]):
     @property
     @abstractmethod
     def half_widths(self) -> FloatArray:
-        """Half-widths q of three strips |Im x| <= q of the outcome x that bound trapezoid errors, shape (3, parts).
+        """Half-widths q of the strips |Im x| <= q of the outcome x that bound trapezoid errors, shape (strips, parts).
 
         A part is a number of equal steps of a run.
         """
@@ -446,12 +446,12 @@ def difference_rounding(
 def side_terms(
     log_ends: FloatArray, rate: FloatArray, q: FloatArray, h: FloatArray, more: FloatArray | float = 0.0
 ) -> FloatArray:
-    """Return a bound of the integral on a vertical side half a cell from each node, in units of M(theta).
+    """Return an upper bound of the integral on a vertical side half a cell from each node, in units of M(theta).
 
     The integrand is the density of H0 times e^{zL} at a complex outcome x, for the loss L of a step and z = theta + it.
     Its trapezoid sum at z = theta, the tilt, is M(theta). The side belongs to the rectangle |Im x| <= q around nodes of
-    distance h. `log_ends` are ln of bounds of h |integrand|/M(theta) at the foot of the side. The result adds `more`
-    terms of the node, and has the shape of `log_ends`.
+    distance h. `log_ends` are ln of upper bounds of h |integrand|/M(theta) at the foot of the side. A term is
+    e^{log_ends}. The result adds `more` times this term, and has the shape of `log_ends`.
 
     The `rate` is g = t |dD/dq| + Q q. D is the difference of the angles by which the densities of H1 and H0 turn
     between the real axis and the height q. The factor e^{Q q^2} bounds the growth of the normal density (`StripField`).

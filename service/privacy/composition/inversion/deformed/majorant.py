@@ -450,7 +450,7 @@ class MajorantGrid:
         return np.minimum(damped, undamped)
 
     def _far_hump(self, near: FloatArray | float) -> FloatArray | float:
-        """Return a bound of |d ln b/dv| and of |ln b - ln(1 - p)| where Re v >= `near`; 0 where b = 1.
+        """Return an upper bound of |d ln b/dv| and of |ln b - ln(1 - p)| where Re v >= `near`; 0 where b = 1.
 
         b is the density of H0 at the outcome v relative to the normal density. b(v) = 1 - p + p e^{-v + offset} for
         mirrored steps, with the sampling rate p, and else 1.

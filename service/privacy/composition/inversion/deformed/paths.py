@@ -141,7 +141,7 @@ class MixtureValues(NamedTuple):
         )
 
     def nearby(self, move: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return bounds of |r| and |1 - r| within the distance `move` of each v, infinite where no bound is known.
+        """Return upper bounds of |r| and |1 - r| within the distance `move` of each v, infinite where none is known.
 
         r = d ln a/dv = e^u/(1 + e^u) with u = v + ln(p/(1 - p)) + offset (`MixtureValues`). The bounds follow from |1 +
         e^u| >= |1 + e^u0| - |e^u0| (e^move - 1) for u within `move` of u0. r is the responsibility, and p the sampling

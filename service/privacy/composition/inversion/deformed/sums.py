@@ -74,8 +74,8 @@ def spacing_for(strips: Strips, panel: int, log_scale: FloatArray, log_goal: flo
 def moments(nodes: PathNodes, real: RealArray, imag: RealArray) -> Moments:
     """Return M(z) - 1 at the nodes z = `real` + i `imag`, shape (n,), by trapezoid sums over one path.
 
-    M is the moment-generating function of the loss of one step. The errors are rounding, and the effect of moving z by
-    8 u |z| with the unit roundoff u.
+    M is the moment-generating function of the loss of one step. The error bounds cover rounding, and moving z by 8 u
+    |z| with the unit roundoff u, but not the error of the trapezoid rule.
     """
     chunks = (slice(first, first + nodes.batch) for first in range(0, len(real), nodes.batch))
     return joined([_chunk(nodes, real[chunk], imag[chunk]) for chunk in chunks])

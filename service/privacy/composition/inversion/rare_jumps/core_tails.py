@@ -44,7 +44,7 @@ class Growth:
     logs: FloatArray
 
     def log_tails(self, thresholds: FloatArray, steps: int) -> FloatArray:
-        """Return upper bounds of ln P1(S > a) at thresholds a (nats), shape (n,), by Chernoff's inequality.
+        """Return upper bounds of ln P1(S > a) at m thresholds a (nats), shape (m,), by Chernoff's inequality.
 
         S is the sum of the losses of this number of `steps`. If the tilts are negative, the bounds are those of ln P1(S
         < a).
