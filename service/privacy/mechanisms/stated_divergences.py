@@ -55,7 +55,8 @@ MOST_RECORDS: Final = 1024
 class StatedDivergences(AbstractStep):
     """Any mechanism whose Renyi divergences between neighbours have stated bounds.
 
-    The bounds hold for one changed record. `records` is the number k of records that differ.
+    The bounds hold for one changed record. `records` is the number k of records that differ. A subclass has the bounds
+    as fields, and defines the abstract methods and properties from them.
 
     Notes
     -----

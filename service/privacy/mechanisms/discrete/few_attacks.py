@@ -145,6 +145,8 @@ class EnclosedPathStep(PathStep):
 class FixedTestStep(AtomicStep):
     """Outcome (a bit) of one attack, as a step of a composition: one pair of data sets in every step.
 
+    If no attack beats a guess, the step reveals nothing.
+
     Attributes
     ----------
     attacks : Attacks

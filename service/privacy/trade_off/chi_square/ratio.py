@@ -23,7 +23,7 @@ class AbstractLogRatio(ABC):
     """Log-likelihood ratio L(t) = ln dH1/dH0 (nats) of a statistic as a function of its value t.
 
     L is strictly monotone on t > 0, and unbounded as t grows. `increasing` states whether L rises with t, and `at_zero`
-    encloses L(0), the infimum or the supremum of L.
+    encloses L(0), the infimum or the supremum of L. A subclass defines both attributes, `at` and `inverse`.
     """
 
     increasing: bool

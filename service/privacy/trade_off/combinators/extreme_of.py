@@ -26,7 +26,7 @@ class ExtremeOf(AbstractTradeOff):
 
     The minimum of several type II errors need not be convex, and the minimum of several profiles need not be the
     profile of a curve. So the slopes of the points are unknown. `map_extremes` combines the `curves` one by one,
-    because most combinations need slopes.
+    because most combinations need slopes. A subclass sets `is_strongest`.
     """
 
     is_strongest: ClassVar[bool]

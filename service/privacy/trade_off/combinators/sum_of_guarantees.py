@@ -167,7 +167,10 @@ def _sum(parts: Sequence[Alternatives], delta: float) -> float:
 
 
 def _divergence(part: Alternatives) -> float:
-    """Return rho such that a part is rho-zero-concentrated DP: half the sum of its squared largest losses."""
+    """Return rho such that a part is rho-zero-concentrated DP: half the sum of its squared largest losses.
+
+    The smallest rho of the alternative descriptions counts. It is infinite if all have unbounded losses.
+    """
     return min(
         0.5 * count * max(curve.largest_log_ratio.upper, -curve.smallest_log_ratio.lower, 0.0) ** 2
         for curve, count in part

@@ -54,7 +54,7 @@ class FirstStep:
     swapped: bool = False
 
     def cells(self, borders: FloatArray) -> tuple[Cells, Cells]:
-        """Return the cells (noise intervals) between neighbouring borders, for both bounds of the shift."""
+        """Return the cells (noise intervals) between `borders`, for the lower and for the upper bound of the shift."""
         low = self.ends[0].cells(borders)
         high = low if self.ends[1] == self.ends[0] else self.ends[1].cells(borders)
         return (low.swapped(), high.swapped()) if self.swapped else (low, high)

@@ -84,7 +84,7 @@ class MeanList:
         Returns
         -------
         (array, array)
-            Bounds, shape (n,).
+            Bounds, shape (n,); minus infinity and 0 where doubles prove nothing.
         """
         with np.errstate(all="ignore"):
             terms, sizes = self._terms(epsilon)

@@ -37,7 +37,7 @@ FAINTEST: Final = 1e-290
 @final
 @dataclass(frozen=True)
 class NodeTable:
-    """Enclosures of ln delta at rising nodes from 0 to the largest loss.
+    """Enclosures of ln delta, for the privacy profile delta of a curve, at rising nodes from 0 to the largest loss.
 
     Attributes
     ----------
