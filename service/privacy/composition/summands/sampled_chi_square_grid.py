@@ -250,9 +250,9 @@ class ChiSquareGrid(TrapezoidNodes):
 
     @property
     def points(self) -> FloatArray:
-        """Values of s at the nodes, shape (nodes,), where T = l ln(1 + e^s) is the statistic and l its standard deviation.
+        """Values of s at the nodes, shape (nodes,), where T = l ln(1 + e^s) is the statistic.
 
-        Nodes beyond the truncation have the s of the last node with weight.
+        l is the standard deviation of T. Nodes beyond the truncation have the s of the last node with weight.
         """
         s = self.law.center - self.x[0]
         return np.maximum(s, s[self.kept - 1])

@@ -120,7 +120,7 @@ def strip_errors(
     """Return the bounds of `TrapezoidOnContour.strip_errors` for strips of equal width in u; shape (A, T, P).
 
     u = v + ln(p/(1 - p)) is the variable of the nodes that the P parts share, with the loss v without sampling and the
-    sampling rate p, and w the likelihood ratio of a step. A part is a number of equal steps of a run.
+    sampling rate p. w is the likelihood ratio of a step. A part is a number of equal steps of a run.
 
     Parameters
     ----------

@@ -35,7 +35,7 @@ With distant jumps of the loss, thresholds grow faster than tilts.
 
 
 def saddlepoint_pair(steps: Steps, options: EngineOptions) -> TradeOffPair:
-    """Build the curves of the Lugannani-Rice tails P(S > c) = Phi(-w) + phi(w) (1/u - 1/w) of the loss S at thresholds c.
+    """Build the curves of the Lugannani-Rice tails P(S > c) = Phi(-w) + phi(w) (1/u - 1/w) of the loss S.
 
     Parameters
     ----------
@@ -51,8 +51,7 @@ def saddlepoint_pair(steps: Steps, options: EngineOptions) -> TradeOffPair:
 
     Notes
     -----
-    K(s) = ln E0 e^{sS} is the log-moment function of the loss, and P_s the law tilted by e^{sS}. The tilt s solves
-    K'(s) = c. For H0, w^2/2 = s K' - K = KL(P_s, P0) and u = s sqrt(K''). For H1, s - 1 and P1 replace s and P0. w and
+    K(s) = ln E0 e^{sS} is the log-moment function of the loss, and P_s the law tilted by e^{sS}. The tilt s solves K'(s) = c for the threshold c. For H0, w^2/2 = s K' - K = KL(P_s, P0) and u = s sqrt(K''). For H1, s - 1 and P1 replace s and P0. w and
     u have the sign of s (s - 1 for H1). At the mean, the limit -l3/6 of the standardised third cumulant l3 replaces the
     difference 1/u - 1/w. The tails are exact for Gaussian steps. The relative error is about 1/N for N steps in the
     bulk and in the tails, with either sign. The tails are meaningless if the loss has few values.
