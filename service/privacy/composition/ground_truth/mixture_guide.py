@@ -110,7 +110,7 @@ class MixtureGuide:
         """Estimate by how many nats the integrand is larger on the lines Im y = `heights` than on the real axis.
 
         The integrand at an outcome y is the density of H0 times e^{tilt L(y)} for the loss L. Its integral is the
-        moment M(tilt) = E0 e^{tilt L}. No result relies on it.
+        moment M(tilt) = E0 e^{tilt L}. No result relies on it. The result has the shape of `heights`.
         """
         least = np.log(np.maximum(self._strip.least_in_doubles(heights), 1e-3))
         powers = min(tilt, 0.0) + (min(1 - tilt, 0.0) if self._mirrored else 0.0)

@@ -180,7 +180,10 @@ def _extremes(sums: list[list[arb]], d: list[arb], half: arb) -> tuple[arb, arb]
 
 
 def in_doubles(mixture: ExactMixture) -> tuple[FloatArray, FloatArray]:
-    """Return approximations of ln w_i and d_i in doubles: weights and shifts (in units of the noise) of a mixture."""
+    """Return approximations of ln w_i and d_i in doubles: weights and shifts (in units of the noise) of a mixture.
+
+    Both arrays have the shape (shifts,).
+    """
     with ctx.workprec(GUARD_BITS):
         logs = [log_doubles(weight)[1] for weight in mixture.weights()]
         return np.array(logs), np.array([doubles(d)[1] for d in mixture.distances()])

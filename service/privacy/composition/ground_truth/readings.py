@@ -127,7 +127,8 @@ def _newton(source: ThresholdSource, start: arb, residual: _Residual) -> arb:
     """Return about the threshold (nats) at which ln value = ln goal, by Newton's method from `start`.
 
     `residual` gives value, goal and slope of the value at a threshold. The search ends where the value is near the
-    goal, after a fixed number of steps, or where a step is not finite. No proof relies on the result.
+    goal, after a fixed number of steps, or where a step is not finite. No proof relies on the result. `source` gives
+    the tests.
     """
     c, settled = start, False
     for _ in range(_NEWTON_STEPS):

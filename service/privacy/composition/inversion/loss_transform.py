@@ -173,7 +173,7 @@ class TransformOnContour:
         M is the transform of one of N steps over its value at the tilt, and A is the part of its atoms. `total` is ln
         of an upper bound of |M|^N. The modulus is at most |M|^N + |A|^N, and at large heights at most (|A| + V/t)^N -
         |A|^N, where V/t bounds the part of M with a density. The contour is Re z = theta, and t is the imaginary part
-        of z.
+        of z. All arrays have the shape of `heights`.
         """
         atoms = sum(summand.log_atoms for summand in self._summands)
         last = max(summand.last_height for summand in self._summands)

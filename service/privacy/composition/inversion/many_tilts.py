@@ -353,7 +353,7 @@ def _depths(theta: FloatArray, value: FloatArray, threshold: FloatArray, deviati
     """Return about -ln delta at the saddle points theta; delta is the privacy profile.
 
     `value` is the log-moment function K(theta), `threshold` is K'(theta) and `deviation` is sqrt K''(theta). The result
-    only chooses contours.
+    only chooses contours. All arrays have one shape.
     """
     return -log_profiles(theta, value, threshold, deviation)
 

@@ -155,7 +155,8 @@ def _deviations(cumulants: RealCumulants) -> FloatArray:
     """Return the standard deviations sqrt K'' of the tilted loss at the tilts of the cumulants, NaN where not usable.
 
     K(s) = ln E0 e^{sS} is the log-moment function of the loss S, and a tilt is a real s. A tilt is usable if the
-    discretisation error of K (`RealCumulants`) is small there, K' is finite and K'' is positive.
+    discretisation error of K (`RealCumulants`) is small there, K' is finite and K'' is positive. The result has the
+    shape of the tilts.
     """
     usable = (cumulants.discretisation < LARGEST_DISCRETISATION) & (cumulants.second > 0) & np.isfinite(cumulants.first)
     return np.sqrt(np.where(usable, cumulants.second, np.nan))

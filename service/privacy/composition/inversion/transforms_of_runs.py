@@ -142,7 +142,7 @@ def with_exact_complement(tilts: FloatArray) -> FloatArray:
     """Return for each tilt the nearest double theta for which 1 - theta is exact; the tilt itself if theta is 0 or 1.
 
     Where K(1 - theta) of a log-moment function K is small compared with its slope, rounding of 1 - theta would change K
-    by more than all other errors.
+    by more than all other errors. The result has the shape of `tilts`.
     """
     near: FloatArray = 1 - (1 - tilts)
     return np.where((near == 0) | (near == 1), tilts, near)

@@ -149,7 +149,7 @@ class ChiSquareMajorants:
 
         s is the node variable. `log_terms` are ln of the terms of the cells at height t = 0, and `turns` the least arg
         w of each cell, for the likelihood ratio w. At the height t the integral is at most sum e^{log_terms - t turns}
-        + remainder.
+        + remainder. Both arrays have one entry for each cell that matters.
         """
         contour, law, grid = self._contour, self._contour.law, self._contour.law.grid
         widest = min(grid.widest, 0.9 * math.pi / grid.law.spread, _LARGEST_ETA)
@@ -195,7 +195,7 @@ class ChiSquareMajorants:
     def _looked_up(self) -> tuple[FloatArray, FloatArray]:
         """Table of increasing heights t, and of ln of upper bounds of |M(theta + it')/M(theta)| for t' >= t.
 
-        M is the transform of one step, and theta the tilt.
+        M is the transform of one step, and theta the tilt. Both arrays have one axis of the same length.
         """
         contour, window = self._contour, self._contour.window
         number, left_out = float(contour.law.count[0]), float((contour.end_error + contour.omitted)[0])

@@ -68,7 +68,10 @@ class SampledLaplaceOnContour(SummandOnContour):
         return self._origin
 
     def work(self, height: float) -> int:
-        """Return the additional cost of a node, in array elements: higher contours need more quadrature nodes."""
+        """Return the additional cost, in array elements, of a node of a contour up to `height` (an imaginary part).
+
+        Higher contours need more quadrature nodes.
+        """
         return self.parts.refined_size(self.theta, height)
 
     def values(self, step: float, nodes: int) -> ValuesOnContour:

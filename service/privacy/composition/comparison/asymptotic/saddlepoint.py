@@ -92,7 +92,7 @@ class SaddlepointTails(ApproximateTails):
     def _table(self) -> tuple[FloatArray, FloatArray]:
         """Increasing tilts s that cover both hypotheses from far left to far right, and their thresholds K'(s).
 
-        K is the log-moment function of the loss.
+        K is the log-moment function of the loss. Both arrays have one axis.
         """
         tilts = np.unique(np.concatenate((self.grid(0), self.grid(1))))
         return tilts, np.maximum.accumulate(self.thresholds(tilts))

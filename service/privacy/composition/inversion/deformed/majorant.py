@@ -454,7 +454,7 @@ class MajorantGrid:
         """Return an upper bound of |d ln b/dv| and of |ln b - ln(1 - p)| where Re v >= `near`; 0 where b = 1.
 
         b is the density of H0 at the outcome v relative to the normal density. b(v) = 1 - p + p e^{-v + offset} for
-        mirrored steps, with the sampling rate p, and else 1.
+        mirrored steps, with the sampling rate p, and else 1. The result has the shape of `near`.
         """
         if not self.step.mirrored:
             return 0.0

@@ -119,10 +119,10 @@ class CoreLaw:
         self._turned = across * slopes / (1 - rate) * (1 + 1e-9)
 
     def _log_ellipses(self, tilt: float) -> FloatArray:
-        """Return ln of the error of each panel's rule for the integrand g a e^{kL}, by each ellipse, (radii, panels).
+        """Return ln of the error bound of each panel's rule for the integrand g a e^{kL}, by each ellipse.
 
-        It is the rule's factor times the largest |g a e^{kL}| on the ellipse, k = `tilt`, with the density g a of a
-        step's outcome under H1 and the loss L.
+        The shape is (radii, panels). The bound is the rule's factor times the largest |g a e^{kL}| on the ellipse, k =
+        `tilt`, with the density g a of a step's outcome under H1 and the loss L.
         """
         present = np.maximum((1 + tilt) * self._present[0], (1 + tilt) * self._present[1])
         absent = np.maximum(-tilt * self._absent[0], -tilt * self._absent[1])

@@ -166,7 +166,7 @@ def _with_others(mass: FloatArray, bounded: FloatArray) -> FloatArray:
     """Return sum_i mass(i) bounded(a - i h) at the points a of the grid with spacing h.
 
     `mass` has the masses of losses rounded up to the multiples of h, and `bounded` has bounds of a tail at the grid
-    points, which is at most 1 left of the grid.
+    points, which is at most 1 left of the grid. The result has the shape of `bounded`.
     """
     beyond = np.concatenate([np.cumsum(mass[::-1])[::-1], np.zeros(len(bounded) + 1)])[1 : len(bounded) + 1]
     return np.convolve(mass, bounded)[: len(bounded)] + beyond
