@@ -181,8 +181,9 @@ class MixtureMajorants:
     They are at most e^{eta^2/2} (sum e^{log_terms - t turn} + errors), a sum over nodes. B_eta(t) bounds |M(theta +
     it')| for all heights t' >= t of the contour. M is the transform of one step, and theta the tilt of the contour.
     `turn` is D = arg A - arg B at Im x = eta. With the normal density phi, the density of H1 is phi a, and A(x, q) =
-    a(x + iq)/a(x). B is the same for H0. `eta` and `width` have the shape (E, parts) for E paths Im x = eta, and arrays
-    at nodes have the shape (E, parts, nodes). A part is a number of equal steps of a run.
+    a(x + iq)/a(x). B is the same for H0. `middle` is the index of a node near the largest weights, and `width` the
+    half-width of the strip that bounds the error. `eta` and `width` have the shape (E, parts) for E paths Im x = eta,
+    and arrays at nodes have the shape (E, parts, nodes). A part is a number of equal steps of a run.
     """
 
     eta: FloatArray

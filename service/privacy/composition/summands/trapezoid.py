@@ -64,8 +64,8 @@ class TrapezoidNodes:
     At x, H0 has the density phi b and H1 the density phi a, with the normal density phi. The loss is L = ln a - ln b. b
     is 1, or a(-x) for a mirrored law. h is the distance of nodes. Nodes outside [start, stop) have no weight: the law
     is truncated half a cell outside of that range. The nodes of a mirrored law are symmetric about 0. A part is a
-    number of equal steps of a run. `relative_error` bounds the relative errors of the weights, and `loss_error` the
-    errors of L in nats.
+    number of equal steps of a run. `null_weight` is e^log_null_weight. `relative_error` bounds the relative errors of
+    the weights, and `loss_error` the errors of L in nats.
     """
 
     x: FloatArray
