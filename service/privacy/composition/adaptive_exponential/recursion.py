@@ -222,7 +222,8 @@ def _split(profile: FloatArray, shifts: WorstShifts, rows: int) -> int:
     """Return the first of `rows` rows (nodes) at which the new profile delta is about 1/2 or less; `rows` if none.
 
     `profile` is delta before the step, from m nodes left of the first row on, for a step of the range m cells. The
-    estimate uses a few of the `shifts` of the step's losses.
+    estimate uses a few of the `shifts` of the step's losses. The split decides whether rounding is relative to delta or
+    to 1 - delta. Bounds are valid for every split.
     """
     m, high, low = shifts.cells, shifts.high, shifts.low
     few = sorted({0, m // 8, m // 4, m // 2, 3 * m // 4, m})

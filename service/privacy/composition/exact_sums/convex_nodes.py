@@ -197,8 +197,8 @@ class ConvexNodes:
     def _logs(self, values: FloatArray, nodes: IndexArray) -> FloatArray:
         """Return ln |values| at the nodes with the indices `nodes`, in their shape.
 
-        `values` are in the units of the nodes, and the result has the unit 1. It is -inf for values whose sign is not
-        that of the minima (`positive`).
+        `values` are in the units of the nodes, and the result has the unit 1. The result is -inf for values whose sign
+        is not that of the minima (`positive`).
         """
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.log(np.maximum(values if self.positive else -values, 0.0)) + self.unit(nodes)

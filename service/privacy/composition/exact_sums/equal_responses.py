@@ -317,7 +317,7 @@ class EqualResponses(AbstractExactSum):
     def _root(self, delta: float) -> tuple[float, float]:
         """Return an approximate epsilon (nats) at which the privacy profile is `delta`, and an estimate of its error.
 
-        `delta` is between 0 and the value of the profile at epsilon 0.
+        `delta` is between 0 and the value of the profile at epsilon 0. The caller proves bounds near the root.
         """
         other, log_delta = self._laws[1], math.log(delta)
         last = _first_at_most(other, log_delta - 1, other.mode, self._steps)
@@ -337,7 +337,8 @@ class EqualResponses(AbstractExactSum):
         """Return an approximate epsilon (nats) with ln delta(epsilon) = `log_delta`, and its error, or None.
 
         The error is approximate and in nats. The search covers the losses (2 k - N) eps of N steps of +-eps, with first
-        <= k <= last. The result is None if the root is left of these losses and there are other losses.
+        <= k <= last. The result is None if the root is left of these losses and there are other losses. No bound
+        depends on the result.
         """
         gained, error = self._gains(first, last)
         table = self._laws[1].table(first, last)

@@ -200,8 +200,8 @@ class BallContour:
     def _aliases(self, threshold: arb) -> tuple[arb, arb, arb]:
         """Return an upper bound of the aliases of the trapezoid sum, and the pole terms of the integrals (H0, H1).
 
-        The bound lacks its factor e^{-theta c}, for the tilt theta and the threshold c. It is infinite unless the plan
-        has another tilt on each side of theta.
+        The bound lacks its factor e^{-theta c}, for the tilt theta and the threshold c. The bound is infinite unless
+        the plan has another tilt on each side of theta.
         """
         period = 2 * arb.pi() / ball(self._plan.step)
         total, known = arb(0), [arb(0), arb(0)]

@@ -83,7 +83,7 @@ class ContourGuide:
     def log_majorant(self, tilt: float, height: float) -> float:
         """Return an estimate, without proof, of ln of the largest |e^{K(tilt + it) - K(tilt)}| with t >= height.
 
-        K is the log-moment function of the run.
+        K is the log-moment function of the run. The estimate only serves to choose heights.
         """
         total = -0.5 * self._mu2 * height**2
         return total + sum(part.count * min(part.log_majorant(tilt, height)[0], 0.0) for part in self.parts)

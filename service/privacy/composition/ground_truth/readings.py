@@ -116,8 +116,8 @@ def read_epsilon(source: ThresholdSource, delta: Fraction, guess: float) -> Read
 def _margins(value: arb, slope: arb, root: arb, bits: int) -> list[arb]:
     """Return increasing distances from an approximate root at which the root may be proved.
 
-    They are multiples of the radius of `value` over `slope`, and empty if that is not finite. `bits` is the working
-    precision.
+    The distances are multiples of the radius of `value` over `slope`. The list is empty if this quotient is not finite.
+    `bits` is the working precision.
     """
     spread = value.rad() / abs(slope).mid() + (abs(root) + 1) * arb(2) ** (8 - bits)
     return [spread.mid() * factor for factor in _MARGINS] if spread.is_finite() else []

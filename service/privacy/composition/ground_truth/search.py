@@ -184,7 +184,7 @@ def _learned(found: FoundBalls, guess: float, log_value: float, complement: bool
 def _about(bounds: EnclosureArray) -> float:
     """Return the approximate logarithm of a probability in `bounds`.
 
-    It lies between the bounds, or some distance below the upper bound where the lower bound is 0.
+    The result lies between the bounds, or some distance below the upper bound where the lower bound is 0.
     """
     low, high = (
         (math.log(bounds.lower[0]) if bounds.lower[0] > 0 else -math.inf, math.log(max(bounds.upper[0], 5e-324)))

@@ -95,8 +95,8 @@ class LineSources:
     def near(self, threshold: float, log_value: float, nats: float) -> tuple[ThresholdSource, ...]:
         """Return two contours for tests near the threshold (nats), with errors of e^-nats relative to e^{log_value}.
 
-        Each suffices alone, and a search compares their results. They have different tilts. e^{log_value} is about the
-        size of the number that the contours compute.
+        Each suffices alone, and a search compares their results. The contours have different tilts. e^{log_value} is
+        about the size of the number that the contours compute.
 
         Raises UnsupportedCombination if a contour would need too many nodes.
         """

@@ -114,7 +114,10 @@ class Summand(ABC):
     @property
     @abstractmethod
     def spread(self) -> float:
-        """Approximate standard deviation of the privacy loss of one step, nats."""
+        """Approximate standard deviation of the privacy loss of one step, nats.
+
+        No bound depends on this number.
+        """
 
     @property
     @abstractmethod
@@ -163,7 +166,10 @@ class Summand(ABC):
 
     @property
     def sampled(self) -> float:
-        """Approximate expected number of these steps that use the record."""
+        """Approximate expected number of these steps that use the record.
+
+        No bound depends on this number.
+        """
         return float(self.count)
 
     @property

@@ -293,7 +293,7 @@ class TruncatedGaussianMixture(NormalTrapezoid):
 
         All arrays have the shape (parts,). H1 is sum w N(s mu, 1), with weights w, shifts s and mu = 1/(noise
         multiplier). Beyond x its mass is at most sum w e^{-(x - s mu)^2/2}/2. A part is a number of equal steps of a
-        run.
+        run. `_log_truncated` proves bounds of the mass outside.
         """
         terms = self._terms
         rest = goal[:, None] + terms.log_weight + math.log(1 + terms.shift.shape[1])

@@ -106,7 +106,8 @@ class GaussianMixtureOnContour(TrapezoidOnContour[TruncatedGaussianMixture]):
 
         B_eta(t) bounds |M(theta + it)| by the integral of |phi a^z b^{1-z}| on the path Im x = eta, where M is the
         transform of one step (`TrapezoidOnContour.log_majorants`). With f = phi a^z b^{1-z} and g(x) = conj f(conj x),
-        the integrand of B is the root of f(x + i eta) g(x - i eta). It continues to |Im x| <= q with the modulus
+        the integrand of B is the root of f(x + i eta) g(x - i eta). The integrand continues to |Im x| <= q with the
+        modulus
 
             phi e^{(q^2 + eta^2)/2} (size at eta + q  times  size at eta - q)^{1/2} e^{-t (D(eta + q) + D(eta - q))/2}.
 

@@ -98,11 +98,11 @@ class SampledChiSquareOnContour(TrapezoidOnContour[TruncatedSampledChiSquare]):
         The first two arrays, of shape (1, nodes), are ln L' with L' = r B T', and a bound (1 - r) B T' + |T''/T'| of
         |L''/L'|. The third, of shape (1,), is the variation of psi = f w^theta/(r B) beyond the first node relative to
         psi at this node. T is the statistic with the density f, -B is the slope of the exponent v in T, and r = p e^v/w
-        is the responsibility.
+        is the responsibility with the sampling rate p.
 
         For T above the grid, d ln psi/dT <= d ln f/dT + B (1 + max(-theta, 0) r). This bound falls with T, and psi
-        falls from where it is negative. So ln psi gains at most the sum of the positive values of the bound over steps
-        in T. If B is at least 1/2, the bound is never negative, and V is infinite.
+        falls from where the bound is negative. So ln psi gains at most the sum of the positive values of the bound over
+        steps in T. If B is at least 1/2, the bound is never negative, and V is infinite.
         """
         law, s, r, half = (
             self.law.grid.law,
@@ -184,8 +184,8 @@ class ChiSquareMajorants:
     def _trapezoid_error(self, heights: FloatArray) -> FloatArray:
         """Return bounds of the trapezoid errors of M(theta + it)/M(theta) at increasing heights t, shape (H,).
 
-        M is the transform of one step, and theta the tilt of the contour. The bound increases with t. It is evaluated
-        at a few heights, and each t takes the bound of the next height evaluated. H is the number of heights.
+        M is the transform of one step, and theta the tilt of the contour. The bound increases with t. The bound is
+        evaluated at a few heights, and each t takes the bound of the next height evaluated. H is the number of heights.
         """
         few = heights[-1] * _MANY_HEIGHTS
         errors = np.fmin.reduce(self._contour.strip_errors(few[:, None], self._contour.half_widths))[:, 0]

@@ -252,7 +252,7 @@ class ChiSquareGrid(TrapezoidNodes):
     def points(self) -> FloatArray:
         """Values of s at the nodes, shape (nodes,), where T = l ln(1 + e^s) is the statistic.
 
-        Nodes beyond the truncation have the s of the last node with weight.
+        l is the standard deviation of T. Nodes beyond the truncation have the s of the last node with weight.
         """
         s = self.law.center - self.x[0]
         return np.maximum(s, s[self.kept - 1])
@@ -318,8 +318,8 @@ def _slopes(law: ChiSquareStep, s: FloatArray, step: float) -> tuple[FloatArray,
 
     f is the density of the statistic T = l ln(1 + e^s) with d degrees of freedom, noncentrality m and standard
     deviation l of `law`. `step` is the distance of the nodes. d ln f/dT = nu/T - 1/2 + (m/4) G'(m T/4), with nu = d/2 -
-    1 and G = ln 0F1(; d/2; .). It falls with T for d >= 2, so that its values at both ends of a cell bound it. For d =
-    1 the term nu/T rises and is bounded separately.
+    1 and G = ln 0F1(; d/2; .). This slope falls with T for d >= 2, so that its values at both ends of a cell bound the
+    slope inside. For d = 1 the term nu/T rises and is bounded separately.
     """
     nu = 0.5 * law.degrees - 1
     low, high = (law.deviation * np.logaddexp(0.0, s + side * 0.5 * step * (1 + 1e-9)) for side in (-1, 1))

@@ -132,10 +132,10 @@ class SampledGaussianSteps(Summand):
 class TruncatedSampledGaussian(NormalTrapezoid):
     """Truncated law of parts of a run, each of them N_i equal Poisson-sampled Gaussian steps.
 
-    Part i has the noise multiplier sigma_i and the sampling rate 0 < p_i < 1. It is a summand of the run's log-moment
-    function K(z) = ln E0 e^{zS}. y ~ N(0, 1) is the outcome of a step under H0, with the density phi. w(y) = 1 - p + p
-    e^{y/sigma - 1/(2 sigma^2)} is the likelihood ratio, and r = 1 - (1 - p)/w is the responsibility. h is the distance
-    of nodes in y, and a strip is the set |Im y| <= q. Arrays have the shape (parts,) or (parts, nodes).
+    Part i has the noise multiplier sigma_i and the sampling rate 0 < p_i < 1. The law is a summand of the run's
+    log-moment function K(z) = ln E0 e^{zS}. y ~ N(0, 1) is the outcome of a step under H0, with the density phi. w(y) =
+    1 - p + p e^{y/sigma - 1/(2 sigma^2)} is the likelihood ratio, and r = 1 - (1 - p)/w is the responsibility. h is the
+    distance of nodes in y, and a strip is the set |Im y| <= q. Arrays have the shape (parts,) or (parts, nodes).
     """
 
     is_gaussian = True

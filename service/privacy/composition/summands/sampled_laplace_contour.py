@@ -109,9 +109,10 @@ class SampledLaplaceOnContour(SummandOnContour):
     def _error(self, t: FloatArray) -> FloatArray:
         """Return a bound of the absolute error of d = E(e^{it(L - m)} - 1) at T heights t, shape (parts, T).
 
-        It has parts from weights, losses L, sums and the quadrature rule; m is the tilted mean of L. Relative errors of
-        weights, at most q each, change a quotient of two sums of them by 2 q of the sum of sizes. The three terms of
-        every loss are together below 4 times t |L - m| and 4 times 2. A part is a number of equal steps of a run.
+        The bound has parts from weights, losses L, sums and the quadrature rule; m is the tilted mean of L. Relative
+        errors of weights, at most q each, change a quotient of two sums of them by 2 q of the sum of sizes. The three
+        terms of every loss are together below 4 times t |L - m| and 4 times 2. A part is a number of equal steps of a
+        run.
         """
         parts, theta = self.parts, abs(self.theta)
         nodes = parts.loss.shape[1]
@@ -232,8 +233,8 @@ class SampledLaplaceOnContour(SummandOnContour):
 
         P is the product of the transforms M of all steps, and theta the tilt. The zeros are the trivial bounds for one
         step. Both arrays have the shape of `heights`. Let L and L' be independent copies of the loss of a step under
-        the tilted law. Then 1 - |M(theta + it)/M(theta)|^2 = E(1 - cos t(L - L')). This is >= 4 t^2 Var L/pi^2 while t
-        times the range of L is at most pi.
+        the tilted law. Then 1 - |M(theta + it)/M(theta)|^2 = E(1 - cos t(L - L')). The expectation is >= 4 t^2 Var
+        L/pi^2 while t times the range of L is at most pi.
         """
         variance = (self._weights * self._centred**2).sum(axis=-1) * (1 - 1e-9)
         total = np.zeros_like(heights)

@@ -213,9 +213,9 @@ class TiltedMoments:
 class TruncatedTrapezoid(PartArrays):
     """Truncated law of parts of a run, each of them N_i equal steps of one kind, whose moments are trapezoid sums.
 
-    It is a summand of the log-moment function K(z) = ln E0 e^{zS} of one run, or of separate runs (`PartArrays`). At
-    the node x, H0 has the density phi b and H1 the density phi a, with the normal density phi. L = ln a - ln b is the
-    loss of a step and M(z) = E0 e^{zL} its transform. h is the distance of nodes, and the cell of a node is the
+    The law is a summand of the log-moment function K(z) = ln E0 e^{zS} of one run, or of separate runs (`PartArrays`).
+    At the node x, H0 has the density phi b and H1 the density phi a, with the normal density phi. L = ln a - ln b is
+    the loss of a step and M(z) = E0 e^{zL} its transform. h is the distance of nodes, and the cell of a node is the
     interval of half that distance around it. A strip |Im x| <= q has the half-width q. A = a(x + iq)/a(x) and B = b(x +
     iq)/b(x). This class computes moments and cumulants with error bounds. A subclass supplies the nodes, bounds on some
     strips, bounds of slopes, and the error of the truncation.
@@ -534,7 +534,7 @@ def log_error(relative: FloatArray, log_total: FloatArray) -> FloatArray:
     """Return a bound of the error of ln M for a relative error of a moment M, in the shape of `relative`.
 
     `log_total` is ln M. The bound uses |ln(1 + x)| <= 1.1 |x| for |x| < 0.1; for larger relative errors it is infinite.
-    It adds the rounding of ln M.
+    The result adds the rounding of ln M.
     """
     return np.where(relative < 0.1, 1.1 * relative, np.inf) + 8 * FUNCTION_ERROR * np.abs(log_total)
 

@@ -263,7 +263,8 @@ class MajorantGrid:
         """Return about ln B_G(z) for each of P paths G at its own V points z, shape (P, V).
 
         B_G(z) is the integral of |g w^z| along a path G of complex outcomes of the step, with their density g under H0
-        and the likelihood ratio w. The result is the logarithm of the trapezoid sum without error terms.
+        and the likelihood ratio w. The result is the logarithm of the trapezoid sum without error terms. No bound
+        depends on the result.
         """
         return np.concatenate(
             [self._plain(taken(paths, some), z[some]) for some in _batches(z, self.rough_tau.size, _A_ROUGH_NODE)]

@@ -204,8 +204,8 @@ class ContourLayout:
     def cost(self) -> float:
         """Return a number that ranks contours: the smallest is the least expensive, infinity is unusable.
 
-        It adds half of the number of panels, the largest ln|F| on the panels, and a tenth of the digits (in nats) that
-        the error aimed at lies below 1. F is the integrand relative to its value on the real axis.
+        The number adds half of the number of panels, the largest ln|F| on the panels, and a tenth of the digits (in
+        nats) that the error aimed at lies below 1. F is the integrand relative to its value on the real axis.
         """
         corners, size = self._corners
         if len(corners) < 2:
@@ -285,7 +285,7 @@ class ContourLayout:
 
         A path is the line of integration of a moment in the plane of the step's outcome. Paths are lists of indices
         (Q,) in the family of each kind, and radii are indices (Q,) in `_RADII`. `starts` and `ends` are the end points
-        of the panels.
+        of the panels. Bounds are proved later, for any choice.
         """
         paths = self._chosen_paths(starts, ends)
         polygons = _polygons(starts, ends, _RADII)

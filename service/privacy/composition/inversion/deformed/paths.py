@@ -127,7 +127,8 @@ class MixtureValues(NamedTuple):
     def at(step: SampledStep, v: ComplexArray) -> MixtureValues:
         """Return the values of the density ratio a at complex outcomes v of the step, in the shape of v.
 
-        They are computed from e^-u right of the zeros of a, and from e^u left of them, with u = v + `step.log_odds`.
+        The values are computed from e^-u right of the zeros of a, and from e^u left of them, with u = v +
+        `step.log_odds`.
         """
         u = v + step.log_odds
         right = u.real > 0

@@ -218,8 +218,8 @@ class _Ratio:
     def along(self, real: RealArray, imag: RealArray, *, from_least: bool) -> _LogValues:
         """Return ln a at v = `real` + i `imag`, |`imag`| < pi, with error bounds, all of one shape.
 
-        a(v) = 1 - p + p e^{v + offset} with the sampling rate p. It is computed from p (e^{v + offset} - 1), or right
-        of its zeros from e^-u with u = v + ln(p/(1 - p)) + offset. `from_least` subtracts ln(1 - p).
+        a(v) = 1 - p + p e^{v + offset} with the sampling rate p. The logarithm is computed from p (e^{v + offset} - 1),
+        or right of its zeros from e^-u with u = v + ln(p/(1 - p)) + offset. `from_least` subtracts ln(1 - p).
         """
         dtype, rate, unit = self.dtype, self.rate, roundoff(self.dtype)
         u = real + self.log_odds

@@ -152,7 +152,7 @@ class CoreLaw:
     def deviation(self) -> float:
         """Return the approximate standard deviation of the loss in the core under H1, in nats.
 
-        The core is the event that the step has no rare large loss.
+        The core is the event that the step has no rare large loss. No bound depends on this number.
         """
         weight = self._weight * np.exp(self._log_present - 0.5 * self.y**2)
         return math.sqrt(float(weight @ self.loss**2))
@@ -160,7 +160,7 @@ class CoreLaw:
     def mean(self, tilt: float) -> float:
         """Return about the mean of the loss L in the core under the law of H1 weighted by e^{`tilt` L}, in nats.
 
-        The core is the event that the step has no rare large loss.
+        The core is the event that the step has no rare large loss. Bounds that use it hold for any number in its place.
         """
         exponent = -0.5 * self.y**2 + (1 + tilt) * self._log_present - tilt * self._log_absent
         weight = self._weight * np.exp(np.minimum(exponent, 700.0))
