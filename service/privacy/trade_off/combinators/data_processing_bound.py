@@ -151,8 +151,8 @@ class DataProcessingBound(DelegatingCurve):
 def _from_below(whole: EnclosureArray, parts: Sequence[EnclosureArray], where: BoolArray) -> EnclosureArray:
     """Return `whole` with lower bounds raised to those of `parts` where `where` is true.
 
-    Raised lower bounds do not exceed the upper bounds; NumericalFailure is raised if rounding does not explain the
-    excess.
+    The `parts` have only these entries. Raised lower bounds do not exceed the upper bounds; NumericalFailure is raised
+    if rounding does not explain the excess.
     """
     lower, upper = log_ends(whole)
     raised, plain = lower.copy(), whole.lower.copy()
@@ -166,8 +166,8 @@ def _from_below(whole: EnclosureArray, parts: Sequence[EnclosureArray], where: B
 def _from_above(whole: EnclosureArray, parts: Sequence[EnclosureArray], where: BoolArray) -> EnclosureArray:
     """Return `whole` with upper bounds reduced to those of `parts` where `where` is true.
 
-    Reduced upper bounds are not below the lower bounds; NumericalFailure is raised if rounding does not explain the
-    gap.
+    The `parts` have only these entries. Reduced upper bounds are not below the lower bounds; NumericalFailure is raised
+    if rounding does not explain the gap.
     """
     lower, upper = log_ends(whole)
     lowered, plain = upper.copy(), whole.upper.copy()

@@ -173,7 +173,7 @@ def placed(bounds: EnclosureArray, where: BoolArray, others: EnclosureArray) -> 
     where : array of bool
         Elements to replace.
     others : EnclosureArray
-        Their new values, in order.
+        Their new values, in order: one for each true entry of `where`.
 
     Returns
     -------

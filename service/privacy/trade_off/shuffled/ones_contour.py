@@ -199,7 +199,7 @@ class OnesContour:
         Returns
         -------
         BoundedTests
-            The tests "at least J ones"; a single test that always rejects if the unit is too large.
+            The tests "at least J ones"; a single test without any information if the unit is too large.
         """
         if scale > LARGEST_SCALE:  # no bound of a test is below 1
             return BoundedTests.of(np.ones(1), np.zeros(1))
