@@ -22,6 +22,7 @@ import pytest
 import redis
 from hypothesis import HealthCheck, settings
 
+from tests.slow_marker import mark_cases_beyond_samples
 from tests.timeouts import TEST_TIMEOUT
 
 ROOT = Path(__file__).parents[1]
@@ -42,8 +43,10 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run the system tests first: they are the longest, so that none of them stands at the end."""
+    """Mark what `make test` leaves out. Run the system tests first: they are the longest, so that none is the last."""
+    mark_cases_beyond_samples(items)
     items.sort(key=lambda item: "tests/system/" not in item.nodeid)
 
 

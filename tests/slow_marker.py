@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
+from collections import defaultdict
 from collections.abc import Iterable
+from random import Random
 from typing import Any
 
 import pytest
@@ -25,3 +27,35 @@ def crossed(*columns: Iterable[Any]) -> list[Any]:
     indices = itertools.product(*(range(len(values)) for values in lists))
     rows = ((key, tuple(values[i] for values, i in zip(lists, key, strict=True))) for key in indices)
     return [row if key in kept else thorough(*row) for key, row in rows]
+
+
+def sample_of(count: int) -> pytest.MarkDecorator:
+    """Return a decorator of a test with many cases: `make test` runs `count` of them, `make thorough` the rest."""
+    return pytest.mark.sample_of(count)
+
+
+def mark_cases_beyond_samples(items: Iterable[pytest.Item]) -> None:
+    """Mark the cases of tests with `sample_of` that are not drawn as slow."""
+    families: dict[str, list[pytest.Function]] = defaultdict(list)
+    for item in items:
+        if isinstance(item, pytest.Function) and item.get_closest_marker("sample_of") and not _is_slow(item):
+            families[item.nodeid.partition("[")[0]].append(item)
+    for name, family in families.items():
+        [mark] = (each for each in family[0].iter_markers("sample_of"))
+        for item in _beyond(family, mark.args[0], Random(name)):
+            item.add_marker(pytest.mark.thorough)
+
+
+def _is_slow(item: pytest.Item) -> bool:
+    return item.get_closest_marker("thorough") is not None
+
+
+def _beyond(family: list[pytest.Function], count: int, random: Random) -> list[pytest.Function]:
+    """Return the cases that remain after `count` are drawn, so that as many values of parameters as possible occur."""
+    left = random.sample(family, len(family))
+    seen: set[tuple[str, int]] = set()
+    for _ in range(min(count, len(left))):
+        drawn = max(left, key=lambda item: len(item.callspec.indices.items() - seen))
+        seen |= drawn.callspec.indices.items()
+        left.remove(drawn)
+    return left

@@ -270,9 +270,10 @@ def answer_request(computation: Computation[Any, Any], request: bytes, form: str
 
 
 def read_request(computation: Computation[Any, Any], source: str, files: Mapping[str, str]) -> bytes | None:
-    """Return the request in the file `source` with the members in `files`, or None after an error about the file.
+    """Return the JSON request in the file `source` ("-": standard input), or None after an error about a file.
 
-    The error is written to standard error.
+    `files` maps names of members of the request to their values: each is the path of a JSON file, or JSON that starts
+    with "{". They are added to the request, which must not have these members. The error is written to standard error.
     """
     try:
         return load_request(computation, source, files)

@@ -11,8 +11,8 @@ from service.importers.reading import DraftSpec, SourceValue, strip_locations
 def repeat(source: SourceValue, inner: DraftSpec, count: SourceValue) -> DraftSpec:
     """Return the draft of `count` applications of the mechanism `inner`.
 
-    It is a DP-SGD run if the mechanism is a DP-SGD step. `source` is the value of the state that describes the
-    repetition.
+    It is a DP-SGD run if the mechanism is a DP-SGD step. `source` is the part of the imported document to which errors
+    about the repetition refer.
     """
     step = _step(inner)
     if step is not None:

@@ -103,11 +103,11 @@ class JobRepository(Protocol):
         """Store a new job, whose first chunks may have `size` points, and return the job.
 
         `request` is the JSON of the request, `key` the idempotency key or None, and `fingerprint` identifies the body.
-        Return the existing job if the requester has sent this key with this body before. While the requester would hold
-        more bytes than remain free, first remove ended jobs, the oldest first. They are those of the requester that
-        stores the most, and at least as much as this one. `quota` limits the bytes and the active jobs. Raise
-        IdempotencyKeyReused for a key of another body, and QueueFull if the requester would still hold more than
-        remains free.
+        Return the existing job if the requester has sent this key with this body before. `quota` limits the bytes of
+        all requesters together, and the active jobs. A requester may hold what the others leave free of these bytes.
+        While it would hold more, the oldest ended job is removed of the requester that stores the most then, which may
+        be this one. Nobody who stores less than this requester loses a job. Raise IdempotencyKeyReused for a key of
+        another body, and QueueFull if the requester would still hold too much or has too many active jobs.
         """
         ...
 

@@ -1,12 +1,14 @@
 """Disputed runs: runs about which two independent engines disagree. No resource serves a number of such a run.
 
 A *run* is a mechanism with one threat model. All numbers of a run come from the same trade-off curves, so that a wrong
-number casts doubt on all of them. The digest of a run is that of both parts in canonical form with the engine version.
+number casts doubt on all of them. The digest of a run is that of both parts in canonical form with the engine version,
+and does not depend on how a composition is written.
 Without disputed runs, a check is one lookup of a context variable.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -29,9 +31,39 @@ _refused: ContextVar[tuple[str, Runs] | None] = ContextVar("refused", default=No
 
 
 def run_digest(engine_version: str, mechanism: Any, threat_model: Any) -> str:
-    """Return the digest of a run. Its parts are models of a request, or plain JSON of a response."""
-    run = {"engine_version": engine_version, "mechanism": mechanism, "threat_model": threat_model}
+    """Return the digest of a run. Its parts are models of a request, or plain JSON of a response.
+
+    Compositions of the same mechanisms have the same digest: one mechanism, a composition of it alone, and one step of
+    it; steps of steps; and the same mechanisms in another order.
+    """
+    composed = _multiset_form(from_json(canonical_text(mechanism)))
+    run = {"engine_version": engine_version, "mechanism": composed, "threat_model": threat_model}
     return text_digest(canonical_text(run))
+
+
+def _multiset_form(value: Any) -> Any:
+    """Return plain JSON in which each composition is the sorted list of its mechanisms with their numbers of steps."""
+    if isinstance(value, list):
+        return [_multiset_form(each) for each in cast("list[Any]", value)]
+    if not isinstance(value, dict):
+        return value
+    held = cast("dict[str, Any]", value)
+    if held.get("type") not in ("repeated", "composed"):
+        return {key: _multiset_form(each) for key, each in held.items()}
+    counts = Counter[str]()
+    _count_steps(held, 1, counts)
+    return sorted([text, str(steps)] for text, steps in counts.items()) if counts.total() > 1 else from_json(*counts)
+
+
+def _count_steps(mechanism: dict[str, Any], steps: int, counts: Counter[str]) -> None:
+    """Add the steps of each mechanism in a composition, by the text of the mechanism in plain JSON."""
+    if mechanism.get("type") == "repeated":
+        _count_steps(mechanism["mechanism"], steps * int(mechanism["steps"]), counts)
+    elif mechanism.get("type") == "composed":
+        for each in mechanism["mechanisms"]:
+            _count_steps(each, steps, counts)
+    else:
+        counts[canonical_text(_multiset_form(mechanism))] += steps
 
 
 @contextmanager

@@ -11,10 +11,12 @@ from service.rendering.chart_images import ChartRequest, as_standalone_svg, rend
 from service.rendering.charts.style import VEGA_LITE
 from service.rendering.registry import PNG, SVG, renderings_of
 from tests.rendering.chart_cases import CASES, NAME, form
+from tests.slow_marker import sample_of
 
 SPACE = "{http://www.w3.org/2000/svg}"
 
 
+@sample_of(8)
 @pytest.mark.parametrize(("name", "case"), CASES)
 def test_every_chart_is_well_formed_svg(name: str, case: str) -> None:
     root = ET.fromstring(form(name, case, SVG))

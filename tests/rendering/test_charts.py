@@ -13,6 +13,7 @@ from urllib.parse import quote
 import jsonschema_rs
 import pytest
 
+from api_schemas.assessments import AssessmentsResponse
 from api_schemas.bounds import BoundsRequest
 from api_schemas.curves import CurvesRequest
 from api_schemas.sweeps import SweepsResponse
@@ -20,11 +21,13 @@ from service.command.in_process import evaluate, render
 from service.engine_version import ENGINE_VERSION
 from service.rendering.chart_catalogue import RATES
 from service.rendering.charts.style import COLOURS, CONFIG, SCHEMA, VEGA_LITE, series_encoding
+from service.resources.assessments import attackers
 from service.resources.bounds import BOUNDS
 from service.resources.catalogue import resource
 from service.resources.curves import CURVES
 from service.resources.digest import digest
 from tests.rendering.chart_cases import CASES, DEAR, GAUSSIAN, HOSTILE, NAME, REQUESTS, charts, nodes, response, spec
+from tests.slow_marker import thorough
 
 BESIDE = {"usermeta"}
 
@@ -121,10 +124,17 @@ def test_no_attacker_curve_enters_excluded_region() -> None:
     assert all(row["lower"] <= region[row["false_positive_rate"]] for row in rows)
 
 
-def test_curve_is_drawn_although_other_answers_are_too_expensive() -> None:
-    received: Any = response("assessments", DEAR)
+@pytest.mark.parametrize(("case", "most"), [("attackers", 1), thorough(DEAR, attackers.LARGEST_COST)])
+def test_curve_is_drawn_although_other_answers_are_too_expensive(
+    monkeypatch: pytest.MonkeyPatch, case: str, most: int
+) -> None:
+    monkeypatch.setattr(attackers, "LARGEST_COST", most)
+    body = evaluate(resource("assessments"), json.dumps(REQUESTS["assessments"][case]).encode(), "")
+    assert isinstance(body, bytes)
+    received = AssessmentsResponse.model_validate_json(body)
     assert [each.threat_model for each in received.not_applicable if "estimated" in each.reason] == ["glrt"]
-    rows = charts("assessments", DEAR)["roc"]["data"]["values"]
+    drawn = json.loads(render(resource("assessments"), body, VEGA_LITE))["vconcat"]
+    rows = next(each for each in drawn if each["name"] == "roc")["data"]["values"]
     lower, upper = (
         {row["false_positive_rate"]: row[end] for row in rows if row["series"].startswith(name)}
         for name, end in (("GLRT", "lower"), ("Worst case", "upper"))
@@ -195,18 +205,16 @@ def test_stated_pair_lies_on_profile_chart() -> None:
     assert len(series) == 2  # The Gaussian curve in the same chart.
 
 
-def test_unbounded_run_has_no_curve() -> None:
-    for case in REQUESTS["assessments"]:
-        received: Any = response("assessments", case)
-        drawn = charts("assessments", case)
-        assert (list(drawn) == ["unproved"]) == (not received.summary.bounded), case
-        if not received.summary.bounded:
-            whole = spec("assessments", case)
-            assert not any(isinstance(each, float) for each in nodes(whole["layer"]))
-            assert not re.search("at most|at least|no attacker|differentially private", json.dumps(whole).lower())
-    for case in ("refuted", "unproved"):
-        received = response("assessments", case)
-        assert not received.summary.bounded
+@pytest.mark.parametrize("case", [thorough(case) if case == DEAR else case for case in REQUESTS["assessments"]])
+def test_unbounded_run_has_no_curve(case: str) -> None:
+    received: Any = response("assessments", case)
+    drawn = charts("assessments", case)
+    assert received.summary.bounded == (case not in ("refuted", "unproved"))
+    assert (list(drawn) == ["unproved"]) == (not received.summary.bounded)
+    if not received.summary.bounded:
+        whole = spec("assessments", case)
+        assert not any(isinstance(each, float) for each in nodes(whole["layer"]))
+        assert not re.search("at most|at least|no attacker|differentially private", json.dumps(whole).lower())
 
 
 def test_charts_show_run_changed_by_hazards() -> None:

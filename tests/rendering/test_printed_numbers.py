@@ -40,7 +40,7 @@ from tests.rendering.printed_numbers import (
     percent_up,
 )
 from tests.rendering.report_texts import check_attackers_table, check_figures
-from tests.slow_marker import thorough
+from tests.slow_marker import sample_of, thorough
 
 BLOCK = 10
 BLOCKS = [*range(6), *map(thorough, range(6, 50))]
@@ -188,6 +188,7 @@ def check_probabilities(text: Printed, response: AssessmentsResponse) -> None:
 CHECKS: tuple[Callable[[AssessmentsResponse], None], ...] = (check_summary, check_statement, check_card, check_report)
 
 
+@sample_of(3)
 @pytest.mark.parametrize("block", BLOCKS)
 def test_every_printed_number_is_rounded_to_safe_side(block: int) -> None:
     for seed in range(block * BLOCK, (block + 1) * BLOCK):

@@ -90,9 +90,41 @@ def test_a_run_has_one_digest_in_requests_and_responses() -> None:
         assert run_digest(VERSION, **echoed) == digest
         assert run_digest("2", **echoed) != digest
         assert seen.setdefault(digest, json.dumps(echoed, sort_keys=True)) == json.dumps(echoed, sort_keys=True)
+        twice = {"type": "repeated", "mechanism": echoed["mechanism"], "steps": 2}
+        assert digest != run_digest(VERSION, twice, request.threat_model)
         with refusing(VERSION, frozenset({digest})), pytest.raises(DisputedRun):
             refuse_disputed(request.mechanism, request.threat_model)
         refuse_disputed(request.mechanism, request.threat_model)
+
+
+def written_otherwise(mechanism: dict[str, Any], random: np.random.Generator) -> dict[str, Any]:
+    """Return a composition of the same mechanisms, each as often, in other words."""
+    if mechanism["type"] == "composed":
+        inner = [written_otherwise(each, random) for each in mechanism["mechanisms"]]
+        random.shuffle(inner)
+        cut = int(random.integers(1, len(inner) + 1))
+        mechanism = {"type": "composed", "mechanisms": [{"type": "composed", "mechanisms": inner[:cut]}, *inner[cut:]]}
+    elif mechanism["type"] == "repeated":
+        inner, steps = written_otherwise(mechanism["mechanism"], random), mechanism["steps"]
+        cut = int(random.integers(1, steps + 1)) if steps < 2**53 else steps
+        halves = [{"type": "repeated", "mechanism": inner, "steps": each} for each in (cut, steps - cut) if each]
+        mechanism = {"type": "composed", "mechanisms": halves}
+    wrapped = (
+        {"type": "repeated", "mechanism": mechanism, "steps": 1},
+        {"type": "composed", "mechanisms": [mechanism]},
+    )
+    return mechanism if random.random() < 0.3 else wrapped[int(random.integers(2))]
+
+
+def test_a_run_has_one_digest_in_every_spelling() -> None:
+    random = np.random.default_rng(16)
+    for request in random_requests(17, 200):
+        mechanism = from_json(json_bytes({"mechanism": request.mechanism}))["mechanism"]
+        digest = run_digest(VERSION, request.mechanism, request.threat_model)
+        assert run_digest(VERSION, written_otherwise(mechanism, random), request.threat_model) == digest, mechanism
+        twice = {"type": "composed", "mechanisms": [mechanism, mechanism]}
+        repeated = {"type": "repeated", "mechanism": mechanism, "steps": 2}
+        assert run_digest(VERSION, twice, None) == run_digest(VERSION, repeated, None)
 
 
 def test_the_worst_case_beside_a_weaker_attacker_is_refused_as_well() -> None:

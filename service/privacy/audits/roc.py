@@ -40,7 +40,9 @@ class EmpiricalRoc:
     true_positive_half_width: float
 
     def false_positive_ends(self) -> tuple[FloatArray, FloatArray]:
-        """Return bounds of the false positive rate at each threshold.
+        """Return confidence bounds of the false positive rate at each threshold.
+
+        With the stated confidence they hold simultaneously, at all thresholds and for both rates.
 
         Returns
         -------
@@ -50,7 +52,9 @@ class EmpiricalRoc:
         return _band(self.false_positive_rate, self.false_positive_half_width)
 
     def true_positive_ends(self) -> tuple[FloatArray, FloatArray]:
-        """Return bounds of the true positive rate at each threshold.
+        """Return confidence bounds of the true positive rate at each threshold.
+
+        With the stated confidence they hold simultaneously, at all thresholds and for both rates.
 
         Returns
         -------

@@ -95,7 +95,9 @@ class Membership(RelaxedThreatModel):
     composition : {"exact", "clt", "root_sum_square"}
         Composition of the sampled steps, Equation 10, or mu sqrt(steps).
     population : tuple, "chi_square" or None
-        Shares of records by susceptibility, mixed after all steps.
+        Shares of records by susceptibility, mixed after all steps. The susceptibility of a record is the squared length
+        of its whitened gradient; "chi_square" is its law for Gaussian gradients. With None, all records have the
+        susceptibility of `noisy_sgd`.
 
     Notes
     -----

@@ -81,7 +81,8 @@ def joined(items: Iterable[str], longest: int, separator: str = ", ") -> str:
 def _around(inner: MechanismSpec, item: str, longest: int) -> str:
     """Return the title of the mechanism `inner` inside another one, followed by `item`, such as "repeated 10 times".
 
-    The result has at most `longest` characters. It is an ellipsis if fewer than 24 remain for the inner title.
+    The result has at most `longest` characters. If fewer than 24 of them remain for the inner title, the whole result
+    is an ellipsis.
     """
     room = longest - len(item) - len("(), ")
     if room < SHORTEST_PART:

@@ -19,7 +19,7 @@ from service.privacy.audits.background import audit_against_background, shrinkag
 from service.privacy.audits.roc import distance_from_uniform
 from service.privacy.errors import OutOfDomain
 from service.privacy.numerics.arrays import FloatArray
-from tests.slow_marker import crossed, thorough
+from tests.slow_marker import crossed, sample_of, thorough
 
 NOISELESS = glir.ReleaseNoise(std=0.0, proportional=False)
 PROPORTIONAL = glir.ReleaseNoise(std=0.3, proportional=True)
@@ -84,6 +84,7 @@ def audits(dimension: int, rows: int, trials: int, shrinkages: tuple[float | Non
     return found
 
 
+@sample_of(2)
 @pytest.mark.parametrize(("dimension", "ratio"), crossed(DIMENSIONS, RATIOS))
 def test_p_values_of_non_members_are_uniform(dimension: int, ratio: float) -> None:
     """Smaller p-values would accuse non-members falsely; larger ones would miss members."""

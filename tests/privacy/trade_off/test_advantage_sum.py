@@ -14,11 +14,13 @@ from service.privacy.mechanisms.neighbours import NeighboringRelation, Neighbour
 from service.privacy.trade_off.combinators.advantage_sum import AdvantageSum
 from service.privacy.trade_off.combinators.symmetrised import Symmetrised
 from service.privacy.trade_off.shifted.gaussian import gaussian_curve
+from tests.slow_marker import sample_of
 
 RATES = np.array([0.0, 1e-9, 1e-3, 0.4, 1 - 1e-6, 1.0])
 EPSILONS = np.array([-0.5, 0.0, 1e-3, 0.2, 3.0])
 
 
+@sample_of(6)
 @pytest.mark.parametrize("relation", ["add_or_remove_one", "replace_one", "zero_out"])
 @pytest.mark.parametrize("seed", range(6))
 def test_advantage_lies_between_one_step_and_sum_of_steps(seed: int, relation: NeighboringRelation) -> None:

@@ -22,6 +22,7 @@ from service.privacy.trade_off.chi_square.ratio import AbstractLogRatio, BesselL
 from service.privacy.trade_off.chi_square.scaled_law import ScaledChiSquare
 from service.privacy.trade_off.enclosed.ulps import around
 from service.privacy.trade_off.pair import TradeOffPair
+from tests.slow_marker import sample_of
 
 DIGITS = 60
 
@@ -83,6 +84,7 @@ def halves(bernstein: list[Fraction]) -> tuple[list[Fraction], list[Fraction]]:
     return left, right[::-1]
 
 
+@sample_of(5)
 @pytest.mark.parametrize("degrees", [1.0, 2.0, 7.0, 100.0])
 @pytest.mark.parametrize("noncentrality", [1e-4, 0.1, 5.0, 300.0])
 def test_log_tail_gain_matches_many_digits(degrees: float, noncentrality: float) -> None:

@@ -19,7 +19,7 @@ from service.privacy.trade_off.sampling.sampled import SampledAdd, SampledRemove
 from service.privacy.trade_off.shifted.gaussian import gaussian_curve
 from service.privacy.trade_off.shifted.laplace import LaplaceTradeOff
 from service.resources.bounds import BOUNDS
-from tests.slow_marker import thorough
+from tests.slow_marker import sample_of, thorough
 
 CLOSE = 1e-8
 DELTAS = (1e-12, 1e-8, 1e-5, 1e-3, 0.03)
@@ -54,6 +54,7 @@ def membership_request(random: np.random.Generator) -> dict[str, Any]:
     return {"mechanism": mechanism, "threat_model": {"type": "membership"}, "questions": [question]}
 
 
+@sample_of(6)
 @pytest.mark.parametrize("seed", [*range(12), *map(thorough, range(12, 40))])
 def test_tangent_and_search_agree(seed: int) -> None:
     random = np.random.default_rng([20261203, seed])
@@ -78,6 +79,7 @@ def test_tangent_method_finds_most_levels() -> None:
     assert np.mean(found) > 0.9
 
 
+@sample_of(4)
 @pytest.mark.parametrize("seed", range(12))
 def test_step_of_noisy_sgd_evaluates_no_points(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A request for epsilon of noisy SGD evaluates no points of sampled curves, which need an expensive search."""

@@ -13,6 +13,7 @@ from mpmath import mpf
 
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.trade_off.shifted.gaussian_mixture import FARTHEST, GaussianMixtureTradeOff, NormalComponents
+from tests.slow_marker import sample_of
 
 AT_ZERO = NormalComponents(np.zeros((2, 1)), np.ones(1), 0.0)
 
@@ -53,6 +54,7 @@ def _threshold(absent: NormalComponents, rate: float) -> mpf:
     return low
 
 
+@sample_of(1)
 @pytest.mark.parametrize("seed", range(5))
 def test_points_enclose_many_digits_and_are_narrow(seed: int) -> None:
     random, curves = _curves(seed)

@@ -24,7 +24,7 @@ from service.privacy.threat_models.worst_case import WorstCase
 from service.privacy.trade_off.mixture.curve import MixtureTradeOff
 from service.privacy.trade_off.pair import TradeOffPair
 from tests.privacy.cases import built, dpsgd, gaussian, laplace, mixture, sampled
-from tests.slow_marker import thorough
+from tests.slow_marker import sample_of, thorough
 
 RATES = np.array([1e-290, 1e-100, 1e-12, 1e-6, 1e-3, 0.1, 0.5, 0.9, 0.999, 1 - 2.0**-30])
 EPSILONS = np.array([-9.0, -1.0, -0.01, 0.0, 0.3, 2.0, 15.0])
@@ -34,7 +34,8 @@ GAUSSIANS: list[Any] = [
     ([0.1, 0.9], [0.5, 8.0]),
     ([0.01, 0.99], [20.0, 30.0]),
     thorough([1e-9, 1 - 1e-9], [3.0, 0.1]),
-    ([0.25, 0.25, 0.25, 0.25], [0.1, 1.0, 5.0, 60.0]),
+    thorough([0.25, 0.25, 0.25, 0.25], [0.1, 1.0, 5.0, 60.0]),
+    ([0.3, 0.3, 0.4], [0.1, 1.0, 60.0]),
 ]
 
 
@@ -164,6 +165,7 @@ def corners(components: Sequence[tuple[float, dict[str, Any]]]) -> list[tuple[Fr
     return found
 
 
+@sample_of(2)
 @pytest.mark.parametrize("components", MIXED)
 def test_mixtures_of_straight_segments_match_exact_corners(components: list[tuple[float, dict[str, Any]]]) -> None:
     """Mixtures of curves with straight segments match their corners, computed in rational numbers.
@@ -189,6 +191,7 @@ def test_mixtures_of_straight_segments_match_exact_corners(components: list[tupl
     assert power.upper[1] - power.lower[1] <= 1e-11 * power.upper[1]
 
 
+@sample_of(2)
 @pytest.mark.parametrize(
     "components",
     [

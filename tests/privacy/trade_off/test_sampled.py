@@ -16,6 +16,7 @@ from service.privacy.trade_off.sampling.poisson_sampled import PoissonSampledAdd
 from service.privacy.trade_off.sampling.sampled import SampledAdd
 from service.privacy.trade_off.shifted.gaussian import GaussianTradeOff
 from service.privacy.trade_off.shifted.laplace import LaplaceTradeOff
+from tests.slow_marker import sample_of
 
 RATES = np.concatenate((np.geomspace(1e-290, 0.5, 40), 1 - np.geomspace(1e-12, 0.5, 20)))
 EPSILONS = np.array([-5.0, -1.0, -0.1, -0.01, 0.0, 0.001, 0.1, 0.5, 1.0, 3.0, 10.0])
@@ -54,6 +55,7 @@ def test_sampled_shifted_laws_match_known_curves(
         assert expected.lower <= found.upper
 
 
+@sample_of(5)
 @pytest.mark.parametrize("base", OTHERS)
 @pytest.mark.parametrize("rate", SAMPLE_RATES)
 def test_inverse_and_profile_are_consistent(base: AbstractTradeOff, rate: float) -> None:

@@ -29,7 +29,7 @@ from service.privacy.trade_off.selection.trial_counts import (
 from service.privacy.trade_off.selection.upper_bound import SelectionBound
 from tests.privacy.cases import built, dpsgd, gaussian, laplace, selected
 from tests.privacy.laws_reference import laws
-from tests.slow_marker import thorough
+from tests.slow_marker import sample_of, thorough
 
 DELTA = 1e-5
 PAIRS = 12
@@ -106,6 +106,7 @@ def delta_of_order(
     return total
 
 
+@sample_of(3)
 @pytest.mark.parametrize(("counts", "phi"), LAWS)
 @pytest.mark.parametrize("outcomes", [4, thorough(6)])
 def test_no_score_order_of_small_pairs_exceeds_upper_bound(
@@ -311,7 +312,7 @@ SMALL_LOSSES = {"type": "skellam", "variance": 1e6, "sensitivity": 1}
 @pytest.mark.parametrize(
     ("base", "count"),
     [
-        (SMALL_LOSSES, 2),
+        thorough(SMALL_LOSSES, 2),
         (SMALL_LOSSES, 10),
         (gdp(1.0), 3),
         (gdp(30.0), 2),
@@ -331,7 +332,9 @@ def test_best_of_fixed_trials_is_no_easier_than_all(base: dict[str, Any], count:
         assert epsilon(best, delta).upper <= epsilon(every, delta).upper * (1 + 1e-12)
 
 
-@pytest.mark.parametrize("law", [("geometric", {"mean": 10.0}), ("fixed", {"count": 3})])
+@pytest.mark.parametrize(
+    "law", [("geometric", {"mean": 10.0}), pytest.param(("fixed", {"count": 3}), marks=pytest.mark.thorough)]
+)
 def test_lower_bound_of_a_class_is_that_of_one_member(law: tuple[str, dict[str, float]]) -> None:
     """The lower bound for a class of mechanisms does not exceed the upper bound of one member, a Gaussian release.
 
@@ -350,7 +353,9 @@ def test_all_of_fixed_trials_is_composition() -> None:
     assert best.lower < best.upper <= known.upper
 
 
-@pytest.mark.parametrize("law", [("geometric", {"mean": 10.0}), ("fixed", {"count": 5})])
+@pytest.mark.parametrize(
+    "law", [pytest.param(("geometric", {"mean": 10.0}), marks=pytest.mark.thorough), ("fixed", {"count": 5})]
+)
 def test_directions_have_their_own_bounds(law: tuple[str, dict[str, float]]) -> None:
     name, numbers = law
     spec = selected(dpsgd(1.0, 0.01, 200), name, **numbers)

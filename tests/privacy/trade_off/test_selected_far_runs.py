@@ -13,6 +13,7 @@ import pytest
 
 from service.privacy.composition.planning.choose import pair
 from tests.privacy.cases import built, gaussian, selected
+from tests.slow_marker import sample_of
 
 LAWS: list[tuple[str, dict[str, Any], Callable[[Any], Any]]] = [
     ("fixed", {"count": 5}, lambda z: z**5),
@@ -39,6 +40,7 @@ def strongest(phi: Callable[[Any], Any], mu: Any, epsilon: float) -> Any:
     return max(all_in((low + high) / 2), (1 - none) * alone)
 
 
+@sample_of(3)
 @pytest.mark.parametrize(
     ("law", "numbers", "phi"), LAWS, ids=lambda value: str(value) if isinstance(value, str) else ""
 )

@@ -28,8 +28,10 @@ from service.privacy.trade_off.selection.trial_counts import (
 )
 from tests.privacy.cases import built, dpsgd, laplace, selected
 from tests.privacy.trade_off.test_selected import DELTA, LAWS, PAIRS, curve_of, delta_of_order, epsilon, gdp, small_pair
+from tests.slow_marker import sample_of
 
 
+@sample_of(1)
 @pytest.mark.parametrize(("counts", "phi"), LAWS[2:])
 def test_no_score_order_exceeds_bounds_by_extreme_densities(
     counts: TrialCounts, phi: Callable[[Fraction], Fraction]

@@ -21,6 +21,7 @@ from service.privacy.trade_off.polygon import Corners, PolygonTradeOff
 from service.privacy.trade_off.shifted.gaussian import gaussian_curve
 from service.privacy.trade_off.shifted.gaussian_mixture import log_sums
 from tests.privacy.cases import built, gaussian, laplace, sampled
+from tests.slow_marker import sample_of
 
 RATES = np.array([1e-290, 1e-100, 1e-12, 1e-6, 1e-3, 0.1, 0.5, 0.9, 0.999, 1 - 2.0**-30])
 PURE = {"type": "pure_dp", "epsilon": 0.7}
@@ -50,6 +51,7 @@ def both_evaluations(parts: list[dict[str, Any]], weights: list[int], way: str) 
         return shared.read(RATES), searched
 
 
+@sample_of(8)
 @pytest.mark.parametrize("way", ["add", "remove"])
 @pytest.mark.parametrize(("parts", "weights"), CASES)
 def test_both_evaluations_enclose_one_curve(parts: list[dict[str, Any]], weights: list[int], way: str) -> None:

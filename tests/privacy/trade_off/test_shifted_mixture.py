@@ -14,6 +14,7 @@ from service.privacy.composition.planning.choose import pair
 from service.privacy.trade_off.mixture.shifted_mixture import ShiftedMixture
 from tests.privacy.cases import built, laplace
 from tests.privacy.composition.inversion.test_mixed_runs import atoms, pure, repeated
+from tests.slow_marker import sample_of
 
 RATES = [1e-30, 1e-12, 1e-3, 0.3, 0.5, 0.9, 0.999, 1 - 1e-6, 1 - 1e-12]
 
@@ -42,6 +43,7 @@ def truth(mu: Any, steps: list[tuple[float, int]], rate: float) -> Any:
     return errors - mpmath.exp(high) * (mpf(rate) - false_positives(high))
 
 
+@sample_of(2)
 @pytest.mark.parametrize("seed", range(4))
 def test_power_and_type_two_error_keep_their_digits(seed: int) -> None:
     """The type II error is not computed as 1 minus the power, nor the power as 1 minus the error, whatever their

@@ -22,6 +22,7 @@ from service.privacy.mechanisms.poisson_sampled import PoissonSampled
 from service.privacy.trade_off.sampling.loss_cells import SampledShift, divided
 from service.privacy.trade_off.sampling.two_steps import TwoSteps
 from service.privacy.trade_off.shifted.location_law import LAPLACE, NORMAL
+from tests.slow_marker import sample_of
 
 mp: Any = mpmath.mp.clone()
 mp.dps = 25
@@ -126,6 +127,7 @@ def known(steps: Steps) -> tuple[TwoSteps, Step, Step]:
     return curve, first, second
 
 
+@sample_of(2)
 @pytest.mark.parametrize("seed", range(4))
 def test_profile_and_epsilon_enclose_integral(seed: int) -> None:
     rng = random.Random(seed)
@@ -143,6 +145,7 @@ def test_profile_and_epsilon_enclose_integral(seed: int) -> None:
     assert back.relative_width() <= WIDTH
 
 
+@sample_of(2)
 @pytest.mark.parametrize("seed", range(4))
 def test_points_enclose_masses_above_level(seed: int) -> None:
     rng = random.Random(100 + seed)
@@ -177,6 +180,7 @@ def test_cells_partition_the_mass_in_order(law: Any, rate: float, shift: float) 
         assert ((shares >= 0) & (shares <= 1)).all()
 
 
+@sample_of(2)
 @pytest.mark.parametrize(("noise", "rate"), [(0.02, 0.1), (0.1, 1e-3), (0.3, 0.01)])
 def test_two_steps_are_narrow_by_default(noise: float, rate: float) -> None:
     run = pair(DpSgd(noise_multiplier=noise, sample_rate=rate, steps=2))

@@ -38,7 +38,8 @@ class MixtureGuide:
 
     At the outcome y, H1 has the density phi a and H0 the density phi b, with the normal density phi. L = ln a - ln b is
     the loss and M(z) = E0 e^{zL} the transform of one step. A mirrored step compares two laws that are mirror images at
-    0, as when one record replaces another.
+    0, as when one record replaces another. The class serves to choose contours and nodes. No result relies on its
+    numbers.
     """
 
     def __init__(self, mixture: ExactMixture, count: int) -> None:
@@ -106,9 +107,10 @@ class MixtureGuide:
         return y, self._losses(y), self._log_null(y)
 
     def _growth(self, tilt: float, heights: FloatArray) -> FloatArray:
-        """Return the possible excess in nats of the integrand at these heights over that on the real axis.
+        """Estimate by how many nats the integrand is larger on the lines Im y = `heights` than on the real axis.
 
-        The integrand is that of the moment M(tilt) = E0 e^{tilt L}, the density of H0 tilted by the loss L.
+        The integrand at an outcome y is the density of H0 times e^{tilt L(y)} for the loss L. Its integral is the
+        moment M(tilt) = E0 e^{tilt L}. No result relies on it. The result has the shape of `heights`.
         """
         least = np.log(np.maximum(self._strip.least_in_doubles(heights), 1e-3))
         powers = min(tilt, 0.0) + (min(1 - tilt, 0.0) if self._mirrored else 0.0)
@@ -160,6 +162,7 @@ class MixtureGuide:
 
         phi b is the density of H0 with the normal density phi and L the loss. The nodes are y = (j + `offset`) `step`
         on the line Im y = `shift`. `top` is the height of the strip that bounds the error, and `tilt` the real tilt.
+        Raises UnsupportedCombination if there would be too many nodes.
         """
         y, loss, log_null = self._searched
         exponent = tilt * loss + log_null

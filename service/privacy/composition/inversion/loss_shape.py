@@ -11,7 +11,6 @@ from typing import Final, Literal
 from service.privacy.composition.planning.parts import Counted
 from service.privacy.mechanisms.abstract import (
     GaussianMixturePart,
-    LaplacePart,
     TwoPointPart,
 )
 
@@ -99,9 +98,9 @@ def shape_of(parts: tuple[Counted, ...]) -> tuple[Shape, float]:
     smooth = math.hypot(gaussian, sampled)
     jumps = [_farthest(noise, rate) for noise, rate, count in jumping if rate < LARGEST_RATE and _rare(rate * count)]
     jumps += [epsilon for epsilon, count in stated if count <= FEW_STEPS]
-    laplace = (part for part, _ in parts if isinstance(part, LaplacePart))
     steps = sum(count for _, count in parts)
-    long = steps < LONG_RUN and any(part.sample_rate < 1 and part.loss < LEAST_LAPLACE for part in laplace)
+    laplace = [part.laplace for part, _ in parts if part.laplace is not None]
+    long = steps < LONG_RUN and any(rate < 1 and loss < LEAST_LAPLACE for loss, rate in laplace)
     few = 0 < sum(count for _, rate, count in jumping if rate < 1) <= FEW_STEPS and sampled >= LEAST_FEW
     if gaussian < SMOOTH and (max(jumps, default=0.0) > WIDE_JUMP * smooth or long or few):
         return "jumps", hits

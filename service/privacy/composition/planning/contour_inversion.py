@@ -25,12 +25,13 @@ from service.privacy.composition.planning.parts import (
     MOST_LAPLACE,
     Counted,
     contour_parts,
+    listed_laws,
     shifts_beside,
 )
 from service.privacy.composition.planning.plan import Plan
 from service.privacy.composition.planning.sub_runs import with_guarantees, with_sub_runs
 from service.privacy.limit import WidthLimit
-from service.privacy.mechanisms.abstract import AtomsPart, LaplacePart, Steps, TwoPointPart
+from service.privacy.mechanisms.abstract import Steps
 from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.atom_sums import lattice_of
 from service.privacy.trade_off.combinators.advantage_sum import AdvantageSum
@@ -163,14 +164,14 @@ def listed_beside_a_little_noise(steps: Steps, options: EngineOptions, lattices:
     The plan inverts the transform of the run composed with a little Gaussian noise. `lattices` is a second engine, or
     None. `options` are the engine options of the request.
     """
-    laws = [step.part() for step, _ in steps]
-    are_listed = all(isinstance(part, AtomsPart | TwoPointPart) for part in laws)
+    laws = listed_laws(steps)
+    are_listed = all(part is not None and part.has_finite_losses for part in (step.part() for step, _ in steps))
     is_run = sum(count for _, count in steps) > 1
-    if not (is_run and are_listed and any(isinstance(part, AtomsPart) for part in laws)):
+    if not (is_run and are_listed and laws):
         return None
     if lattices is not None and has_many_losses(steps):
         return None
-    losses = sum(part.law.heavy for part in laws if isinstance(part, AtomsPart))
+    losses = sum(law.heavy for law in laws)
     return Plan(CONTOUR, cost.listed(losses), partial(_listed_smoothed, steps, options, lattices))
 
 
@@ -179,7 +180,7 @@ def has_many_losses(steps: Steps) -> bool:
 
     Contours of such runs are long if large losses are rare. `steps` has pairs (mechanism, number of steps).
     """
-    laws = [part.law for step, _ in steps if isinstance(part := step.part(), AtomsPart)]
+    laws = listed_laws(steps)
     are_many = sum(law.heavy for law in laws) > MOST_SMOOTHED
     return are_many and any(lattice_of(law) is None and not law.is_symmetric for law in laws)
 
@@ -190,9 +191,9 @@ def smoothed_where_wide(whole: TradeOffPair, steps: Steps, options: EngineOption
     Contours serve runs of steps with finite lists of losses and of Laplace steps. They invert the transform of the run
     composed with a little Gaussian noise. `options` are the engine options of the request.
     """
-    parts = [step.part() for step, _ in steps]
-    is_served = all(isinstance(part, AtomsPart | TwoPointPart | LaplacePart) for part in parts)
-    laplace = [part.loss for part in parts if isinstance(part, LaplacePart)]
+    parts = [part for step, _ in steps if (part := step.part()) is not None]
+    laplace = [part.laplace[0] for part in parts if part.laplace is not None]
+    is_served = sum(part.has_finite_losses for part in parts) + len(laplace) == len(steps)
     if not is_served or options.long_lists or len(laplace) > MOST_LAPLACE or max(laplace, default=0) > LARGEST_LAPLACE:
         return whole
     tolerance = options.no_finer_than(SMOOTHED_RESPONSES).relative_tolerance

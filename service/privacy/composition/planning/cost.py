@@ -17,10 +17,9 @@ from service.privacy.composition.inversion.loss_shape import is_direct, shape_of
 from service.privacy.composition.lattice.law import LARGEST_LOSS
 from service.privacy.composition.planning.cost_model import Ceiling, CostModel, ReadingCosts, summed
 from service.privacy.composition.planning.options import DEFAULT_OPTIONS, EngineOptions
-from service.privacy.composition.planning.parts import Counted, exponentials
+from service.privacy.composition.planning.parts import Counted, exponentials, listed_laws
 from service.privacy.mechanisms.abstract import (
     AbstractStep,
-    AtomsPart,
     LaplacePart,
     Steps,
     TwoPointPart,
@@ -306,8 +305,7 @@ def saddlepoint(steps: Steps, _options: EngineOptions) -> CostModel:
 
     There is an expansion at the saddle point of each threshold. The options do not change the cost.
     """
-    listed = sum(isinstance(step.part(), AtomsPart) for step, _ in steps)
-    return SADDLEPOINT.scaled(len(steps) + (OF_LISTED_LOSSES - 1) * listed)
+    return SADDLEPOINT.scaled(len(steps) + (OF_LISTED_LOSSES - 1) * len(listed_laws(steps)))
 
 
 def monte_carlo(steps: Steps, options: EngineOptions) -> CostModel:

@@ -10,8 +10,9 @@ import math
 from typing import Final
 
 from service.privacy.composition.exact_sums.laplace_reach import can_sum, log_atoms
-from service.privacy.mechanisms.abstract import AbstractStep, LaplacePart, Part, Steps
+from service.privacy.mechanisms.abstract import AbstractStep, Part, Steps
 from service.privacy.mechanisms.laplace import Laplace
+from service.privacy.trade_off.atomic_law import AtomicLaw
 
 LARGEST_LAPLACE: Final = 20.0
 """Loss (nats) of a Laplace step above which the step reveals nearly everything, and contours cost seconds."""
@@ -38,18 +39,23 @@ def contour_parts(steps: Steps) -> tuple[Counted, ...] | None:
     """
     found = tuple((step.part(), count) for step, count in steps)
     known = tuple((part, count) for part, count in found if part is not None)
-    laplace = [(part, count) for part, count in known if isinstance(part, LaplacePart)]
+    laplace = [(*part.laplace, count) for part, count in known if part.laplace is not None]
     if len(known) < len(found) or len(laplace) > MOST_LAPLACE:
         return None
-    if any(part.loss > LARGEST_LAPLACE for part, _ in laplace):
+    if any(loss > LARGEST_LAPLACE for loss, _, _ in laplace):
         return None
-    variance = math.fsum(count * (part.loss * part.sample_rate) ** 2 for part, count in laplace)
+    variance = math.fsum(count * (loss * rate) ** 2 for loss, rate, count in laplace)
     if variance > LARGEST_DEVIATION**2:
         return None
     if not any(part.decays for part, _ in known):
-        frozen = math.fsum(count * log_atoms(part.loss, part.sample_rate) for part, count in laplace)
+        frozen = math.fsum(count * log_atoms(loss, rate) for loss, rate, count in laplace)
         return known if frozen <= -FROZEN else None
     return known
+
+
+def listed_laws(steps: Steps) -> list[AtomicLaw]:
+    """Return the laws of those losses of a run that have lists of values. `steps` has mechanisms with their counts."""
+    return [law for step, _ in steps if (part := step.part()) is not None and (law := part.listed_law) is not None]
 
 
 def shifts_beside(steps: Steps) -> tuple[tuple[AbstractStep, int], int] | None:

@@ -32,21 +32,21 @@ _ATANH_TERMS = 28
 class Saddle:
     """Saddle points w of the inversion integrand of a noncentral chi-square law at several x, arrays of shape (n,).
 
-    w = 1 - 2 s for the tilt s. `place` is w, `pole` is 1 - 1/w, `curve` is c/(2 w) for the noncentrality c, and
-    `exponent` the exponent of the integrand at w, with an absolute error of at most `exponent_error`. `slack` bounds
-    |x w - d - c/w|/2 for d degrees, which is 0 at an exact saddle point.
+    w = 1 - 2 s for the tilt s. nc is the noncentrality, d the degrees of freedom and u = 2^-53. All bounds hold for
+    some w near the saddle point, which need not be exact: `slack` is 0 at an exact one. Points of the contour are w (1
+    + z).
     """
 
     place: FloatArray
-    """w, within a relative 2 u of the number that the bounds assume."""
+    """w, with a relative error of 2 u."""
     pole: FloatArray
-    """v = 1 - 1/w, with a relative error of 6 u. The pole at w = 1 lies at z = -v. Its sign is that of mean - x."""
+    """v = 1 - 1/w, with a relative error of 6 u. The integrand has a pole at z = -v. v has the sign of mean - x."""
     curve: FloatArray
     """b = nc/(2 w), with a relative error of 4 u."""
     exponent: FloatArray
-    """phi(w) <= 0."""
+    """phi(w) <= 0, the exponent of the integrand at w."""
     exponent_error: FloatArray
-    """Bound of the error of `exponent`."""
+    """Bound of the absolute error of `exponent`."""
     slack: FloatArray
     """Bound of |x w - d - nc/w| / 2."""
 

@@ -49,8 +49,9 @@ class ChiSquareTradeOff(AbstractTradeOff):
     -----
     The best test rejects large T if L = `ratio` increases, and small T otherwise. f(alpha) = P1(T <= t) with P0(T > t)
     = alpha, or the same formula with swapped tails. The profile is delta(eps) = P1(reject) - e^eps P0(reject) for L(t)
-    = eps. It is the largest such difference over t, so that every t gives a lower bound. For c = L(t) <= eps the
-    profile is at most delta(c), which is known at t. An error e of t costs either bound only about e^2.
+    = eps. It is the largest such difference over t, so that every t gives a lower bound, which an error e of t makes
+    smaller by about e^2. For c = L(t) <= eps the profile is at most delta(c), which is known at t. This upper bound is
+    larger by about (eps - c) e^eps P0(reject), where eps - c is a few rounding errors of eps.
 
     The relative error of power and type II error is about 1e-13, plus 1e-14 times their logarithms. For delta this
     error is divided by 1 - e^{eps} P0/P1, which is small for curves that reveal little. Tails below 1e-300 are
@@ -171,7 +172,7 @@ class ChiSquareTradeOff(AbstractTradeOff):
         """Return nearly equal thresholds t with L(t) <= `epsilon`, and lower bounds of L(t); both of shape (n,).
 
         L is the log-likelihood ratio of the statistic. t is 0 where L increases and L(0) is at least `epsilon`.
-        `epsilon` is in nats.
+        `epsilon` is in nats. Raises NumericalFailure if no such t is proved.
         """
         margin = 8 * UNIT_ROUNDOFF * (np.abs(epsilon) + abs(self._ratio.at_zero.upper))
         t = self._ratio.inverse(epsilon - margin)

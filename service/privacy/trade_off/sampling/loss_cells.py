@@ -56,10 +56,10 @@ class Cells:
 
     @staticmethod
     def between(log_mass: FloatArray, mean: FloatArray, border: FloatArray) -> Cells:
-        """Return cells with the masses e^`log_mass` and mean log-likelihood ratios `mean`, limited by their borders.
+        """Return cells with these bounds, where each mean is limited by the borders of its cell.
 
-        A cell is an interval of the noise. `border` has the log-likelihood ratios at the borders, which replace means
-        that rounding made unusable.
+        The arguments are the attributes of the class. A bound of `mean` outside its cell, or NaN by rounding, is
+        replaced by the bound of the log-likelihood ratio at the nearer border.
         """
         inside = np.stack((np.fmax(mean[0], border[0, :-1]), np.fmin(mean[1], border[1, 1:])))
         return Cells(log_mass, inside, border)
@@ -86,7 +86,10 @@ class Cells:
 
 
 class CellStep(ABC):
-    """Step whose likelihood ratio is a non-decreasing function of one real number, which is divided into cells."""
+    """Step whose likelihood ratio is a non-decreasing function of one real number, which is divided into cells.
+
+    A subclass defines `spread`, `first_borders` and `cells`.
+    """
 
     __slots__ = ()
 

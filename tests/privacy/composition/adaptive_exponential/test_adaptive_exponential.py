@@ -21,7 +21,7 @@ from service.privacy.trade_off.bounded_range import ExponentialTradeOff
 from service.privacy.trade_off.pair import TradeOffPair
 from service.privacy.trade_off.two_outcomes import TwoOutcomesTradeOff
 from tests.privacy.cases import built
-from tests.slow_marker import thorough
+from tests.slow_marker import sample_of, thorough
 
 SHARES = np.linspace(0.0, 1.0, 1501)
 """Shifts of a search, as shares of epsilon. The error of the search is of second order."""
@@ -154,10 +154,11 @@ def strategy(generator: np.random.Generator, etas: tuple[float, ...]) -> list[tu
     ]
 
 
-def test_random_strategy_does_not_exceed_curve() -> None:
+@pytest.mark.parametrize("runs", [10, thorough(40)])
+def test_random_strategy_does_not_exceed_curve(runs: int) -> None:
     generator = np.random.default_rng(5)
     kinds = (0.25, 0.5, 1.0, 2.0, 4.0)
-    for _ in range(40):
+    for _ in range(runs):
         etas = tuple(sorted(generator.choice(kinds, size=int(generator.integers(2, 6))).tolist()))
         curve = ExponentialRunTradeOff(tuple((eta, etas.count(eta)) for eta in sorted(set(etas))), 1e-3)
         x = sum(etas) * generator.uniform(-0.9, 0.99, 30)
@@ -202,6 +203,7 @@ def drawn_runs() -> list[tuple[float, int]]:
     return [*runs, (5.0, 60), (40.0, 100), (200.0, 30), (1000.0, 2), (500.0, 60)]
 
 
+@sample_of(6)
 @pytest.mark.parametrize(("eta", "steps"), drawn_runs())
 def test_delta_is_enclosed_to_one_thousandth(eta: float, steps: int) -> None:
     """Enclosures of delta are at most 0.001 wide at 1300 thresholds, and lie between attacks and an upper bound."""

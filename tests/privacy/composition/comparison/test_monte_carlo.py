@@ -39,6 +39,7 @@ from tests.privacy.monte_carlo_coverage import (
 )
 from tests.privacy.references import number, read_composed
 from tests.privacy.references import rows as reference_rows
+from tests.slow_marker import sample_of
 
 RATES = np.array([1e-12, 1e-4, 0.01, 0.1, 0.5, 0.9, 0.999])
 EPSILONS = np.array([-3.0, -0.1, 0.0, 0.2, 1.0, 3.0])
@@ -56,6 +57,7 @@ def contains(lower: float, upper: float, truth: float, tolerance: float) -> bool
     return lower <= truth + tolerance and truth - tolerance <= upper
 
 
+@sample_of(12)
 @pytest.mark.parametrize("row", COMPOSED, ids=lambda row: row["id"])
 def test_intervals_contain_reference_values(row: dict[str, Any]) -> None:
     answer = read_composed(pair_of(json.dumps(row["inputs"]["mechanism"])), row)
@@ -76,6 +78,7 @@ def test_intervals_are_as_narrow_as_sampling_allows(name: str) -> None:
     assert answer.upper - answer.lower <= 4 * errors / math.sqrt(50_000)
 
 
+@sample_of(5)
 @pytest.mark.parametrize(
     "spec",
     [

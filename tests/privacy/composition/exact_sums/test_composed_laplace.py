@@ -21,7 +21,7 @@ from service.privacy.questions import gaussian_dp
 from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.enclosed.logs import log_ends
 from tests.privacy.cases import built, laplace
-from tests.slow_marker import thorough
+from tests.slow_marker import sample_of, thorough
 
 DIGITS = 90
 GOOD = 1e-10
@@ -112,6 +112,7 @@ def assert_encloses(truth: Any, found: Enclosure, width: float = GOOD) -> None:
 RUNS = [(1.0, 2), (0.2, 3), (10.0, 7), (3.0, 16), (0.7, 12), (500.0, 9), (0.05, 4)]
 
 
+@sample_of(14)
 @pytest.mark.parametrize(("noise", "steps"), RUNS)
 @pytest.mark.parametrize("share", [0.03, 0.29, 0.5, 0.618, 0.91, 0.999])
 def test_points_between_atoms_match_exact_sums(noise: float, steps: int, share: float) -> None:
@@ -178,6 +179,7 @@ def test_two_steps_match_integration() -> None:
         assert abs(alpha / truth - 1) < mpf(10) ** -18
 
 
+@sample_of(4)
 @pytest.mark.parametrize(("noise", "steps"), [(10.0, 100), (30.0, 1000), (0.5, 190), (1e3, 2000)])
 @pytest.mark.parametrize("width", [0.7, 1e-3])
 def test_profile_in_last_cell_matches_closed_form(noise: float, steps: int, width: float) -> None:
@@ -318,10 +320,10 @@ def test_right_parts_match_shifted_polynomial() -> None:
             assert _value(part, t) == pytest.approx(_value(piece, start + (1 - start) * t), rel=1e-13)
 
 
-@pytest.mark.parametrize("x", [0.0, 1e-15, 0.1, 3.0, 70.0])
-def test_hyperbolic_moments_match_quadrature(x: float) -> None:
+@pytest.mark.parametrize(("x", "powers"), [(0.0, 7), (1e-15, 7), (0.1, 7), (3.0, 7), (70.0, 2), thorough(70.0, 7)])
+def test_hyperbolic_moments_match_quadrature(x: float, powers: int) -> None:
     even, odd = hyperbolic_moments(6, np.array([x]), series_length(x))
-    for r in range(7):
+    for r in range(powers):
         for found, kernel in ((even, mpmath.cosh), (odd, mpmath.sinh)):
             with mpmath.workdps(30):
                 truth = math.comb(6, r) * mpmath.quad(

@@ -18,6 +18,7 @@ from service.privacy.numerics.work import at_most
 from service.privacy.trade_off.abstract import AbstractTradeOff
 from tests.privacy.cases import built
 from tests.privacy.response_oracles import Atoms
+from tests.slow_marker import sample_of
 
 Kind = tuple[float, int]
 RUNS: list[list[Kind]] = [
@@ -72,6 +73,7 @@ def assert_encloses(truth: Any, found: Enclosure, width: float = 2e-11) -> None:
         assert found.log_upper - found.log_lower <= width * max(1.0, abs(float(log)))
 
 
+@sample_of(7)
 @pytest.mark.parametrize("kinds", RUNS, ids=str)
 @pytest.mark.parametrize("deltas", [[], [1e-9, 0.01]], ids=str)
 def test_every_quantity_matches_sums_over_all_losses(kinds: list[Kind], deltas: list[float]) -> None:
@@ -180,6 +182,7 @@ def test_rates_below_smallest_normal_double_are_enclosed(kinds: list[Kind]) -> N
             assert power.lower[i] <= truth.power(float(rate)) <= power.upper[i]
 
 
+@sample_of(2)
 @pytest.mark.parametrize("seed", range(4))
 def test_losses_that_coincide_up_to_rounding_are_enclosed(seed: int) -> None:
     """Runs whose losses are multiples of one unit match a sum over integers.

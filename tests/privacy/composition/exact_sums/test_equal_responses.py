@@ -19,6 +19,7 @@ from service.privacy.enclosure import Enclosure
 from service.privacy.numerics.binomial_tails import BinomialTails
 from service.privacy.trade_off.enclosed.logs import log_ends
 from tests.privacy.response_oracles import Atoms
+from tests.slow_marker import sample_of
 
 RUNS = [
     (1, 1.0),
@@ -183,6 +184,7 @@ def test_largest_loss_limits_power_and_delta() -> None:
     assert curve.epsilon(0.0).upper == 2
 
 
+@sample_of(2)
 @pytest.mark.parametrize("seed", range(4))
 def test_random_runs_match_sums_over_all_losses(seed: int) -> None:
     random = np.random.default_rng(seed)

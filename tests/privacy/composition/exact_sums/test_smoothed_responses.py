@@ -27,6 +27,7 @@ from service.privacy.trade_off.abstract import AbstractTradeOff
 from tests.privacy.cases import built
 from tests.privacy.composition.exact_sums.test_different_responses import spec_of
 from tests.privacy.response_oracles import Atoms
+from tests.slow_marker import sample_of
 
 Kind = tuple[float, int]
 RATES = [1e-300, 1e-100, 1e-12, 1e-5, 0.01, 0.2, 0.5, math.nextafter(0.5, 1), 0.7, 0.99, 1 - 1e-6, 1 - 1e-12]
@@ -72,6 +73,7 @@ def assert_agree(found: AbstractTradeOff, known: AbstractTradeOff, what: object)
         assert other.lower <= epsilon.upper, (what, delta)
 
 
+@sample_of(1)
 @pytest.mark.parametrize("seed", range(2))
 def test_smoothed_runs_match_sums_over_all_losses(seed: int) -> None:
     random = np.random.default_rng(seed)
@@ -109,6 +111,7 @@ def test_equal_parts_listed_separately_match_equal_run(epsilon: float, counts: t
     assert_agree(curve, EqualResponses(sum(counts), epsilon), epsilon)
 
 
+@sample_of(1)
 @pytest.mark.parametrize("seed", range(2))
 def test_smoothed_runs_lie_between_runs_of_multiples(seed: int) -> None:
     """Runs whose epsilons are rounded to multiples have exact sums: rounded down they reveal less, rounded up more."""
@@ -211,6 +214,7 @@ LARGE: list[list[Kind]] = [
 ]
 
 
+@sample_of(2)
 @pytest.mark.parametrize("kinds", LARGE, ids=str)
 def test_losses_with_negligible_deviation_are_enclosed(kinds: list[Kind]) -> None:
     """Runs of few steps with large losses are enclosed.

@@ -28,7 +28,7 @@ from service.privacy.trade_off.pair import TradeOffPair
 from tests.privacy.cases import built, dpsgd, gaussian, laplace, sampled
 from tests.privacy.high_precision_oracles import KINDS, checked
 from tests.privacy.references import rows
-from tests.slow_marker import crossed, thorough
+from tests.slow_marker import crossed, sample_of, thorough
 
 C1 = dpsgd(1.0, 0.01, 1000)
 IMAGENET = dpsgd(2.5, 16384 / 1281167, 71590)
@@ -86,6 +86,7 @@ SGM_ROWS = [
 ]
 
 
+@sample_of(12)
 @pytest.mark.parametrize("row", SGM_ROWS, ids=lambda row: row["id"])
 def test_reference_rows_with_18_digits_are_enclosed(row: dict[str, Any]) -> None:
     curves = exact_pair(row, 25)
@@ -102,6 +103,7 @@ def test_reference_has_more_than_30_rows() -> None:
     assert len(SGM_ROWS) > 30
 
 
+@sample_of(3)
 @pytest.mark.parametrize(("spec", "direction"), crossed([C1, IMAGENET, MIXED, dpsgd(1.5, 0.4, 12)], ["add", "remove"]))
 def test_more_digits_lie_inside_enclosure_of_fewer(spec: dict[str, Any], direction: str) -> None:
     previous: list[tuple[Fraction, Fraction]] = []
@@ -120,6 +122,7 @@ def meet(first: Enclosure, second: Enclosure) -> bool:
     return first.lower <= second.upper and second.lower <= first.upper
 
 
+@sample_of(1)
 @pytest.mark.parametrize("seed", [*range(1, 4), *map(thorough, (0, 4, 5))])
 def test_ground_truth_agrees_with_contour_engine_on_random_runs(seed: int) -> None:
     random = np.random.default_rng(seed)

@@ -32,7 +32,7 @@ from service.privacy.mechanisms.neighbours import ONE_REPLACED, Neighbours
 from service.privacy.trade_off.pair import TradeOffPair
 from tests.privacy.agreement import meet
 from tests.privacy.cases import built, dpsgd, gaussian, sampled
-from tests.slow_marker import crossed, thorough
+from tests.slow_marker import crossed, sample_of, thorough
 
 NOISE = Fraction(3, 2)
 STATED = StatedWeights((Fraction(7, 10), Fraction(1, 5), Fraction(1, 10)))
@@ -56,6 +56,7 @@ def ratio(mixture: ExactMixture, x: Any) -> Any:
     return mpmath.fsum(w * mpmath.exp(d * x - d * d / 2) for w, d in zip(*humps(mixture), strict=True))
 
 
+@sample_of(3)
 @pytest.mark.parametrize(("mixture", "tilt"), crossed(MIXTURES.values(), [-3.5, 0.5, 2.5]))
 def test_moments_and_majorants_enclose_direct_integrals(mixture: ExactMixture, tilt: float) -> None:
     part, heights = MixtureMoments(mixture), (0, 1, 4)
@@ -108,6 +109,7 @@ def test_strips_are_valid_between_cells(mixture: ExactMixture) -> None:
     np.testing.assert_allclose(strip.least_in_doubles(height), modulus, atol=1e-3)
 
 
+@sample_of(3)
 @pytest.mark.parametrize("name", ["groups", "never silent", "mirrored"])
 @pytest.mark.parametrize("reflected", [False, True])
 def test_coarse_quadrature_is_wide_and_valid(name: str, reflected: bool) -> None:
@@ -199,6 +201,7 @@ def test_truncated_hits_have_known_remainder(batch: int) -> None:
             assert abs(weight - rounded) <= 2e-16 * weight
 
 
+@sample_of(3)
 @pytest.mark.parametrize(
     ("spec", "neighbours"),
     [

@@ -12,6 +12,7 @@ from service.privacy.enclosure import Enclosure, Evidence
 from tests.privacy.agreement import Comparison, box_answer, box_comparison, comparisons, meet
 from tests.privacy.random_cases import FAMILIES, BoxPoint, RandomCase, box_points, random_cases
 from tests.privacy.relaxed_cases import RelaxedCase, relaxed_cases, relaxed_comparisons
+from tests.slow_marker import sample_of
 
 POINTS = box_points(10, seed=2026)
 CASES = random_cases(20, 2, seed=2026)
@@ -27,6 +28,7 @@ def is_sampled_often(point: BoxPoint) -> bool:
 OFTEN = [point for point in box_points(24, seed=7) if is_sampled_often(point)]
 
 
+@sample_of(8)
 @pytest.mark.parametrize("point", POINTS, ids=str)
 @pytest.mark.parametrize("direction", ["add", "remove"])
 def test_engines_agree_in_the_box(point: BoxPoint, direction: str) -> None:
@@ -43,6 +45,7 @@ def test_enclosures_are_narrow_if_record_is_sampled_often(point: BoxPoint, direc
     assert box_answer(point, direction).relative_width() <= WIDTH
 
 
+@sample_of(10)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.family)
 def test_engines_agree_on_random_cases(case: RandomCase) -> None:
     for comparison in comparisons(case):

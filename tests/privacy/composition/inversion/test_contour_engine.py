@@ -18,7 +18,7 @@ from service.privacy.composition.inversion.epsilons import epsilon_on_contour
 from service.privacy.composition.inversion.loss_transform import LossTransform, TransformOnContour
 from service.privacy.composition.inversion.transforms_of_runs import TransformOfRun
 from service.privacy.composition.summands.sampled_gaussian import SampledGaussianSteps, TruncatedSampledGaussian
-from tests.slow_marker import thorough
+from tests.slow_marker import sample_of, thorough
 
 RUNS = [
     (1.0, 0.01, 1000),
@@ -83,6 +83,7 @@ def test_cumulants_enclose_direct_integrals(run: tuple[float, float, int]) -> No
             assert error <= float(plain.error[0]) or error < 1e-11
 
 
+@sample_of(4)
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("reflected", [False, True])
 def test_contour_values_near_poles_enclose_direct_integrals(seed: int, reflected: bool) -> None:
@@ -120,6 +121,7 @@ def test_contour_values_enclose_direct_integrals(run: tuple[float, float, int]) 
             assert abs(computed - truth) <= abs(computed) * mpmath.expm1(float(on_contour.error[k])) + mpf(10) ** -25
 
 
+@sample_of(6)
 @pytest.mark.parametrize("run", RUNS)
 @pytest.mark.parametrize("reflected", [False, True])
 def test_majorants_exceed_the_moment(run: tuple[float, float, int], reflected: bool) -> None:
@@ -262,6 +264,7 @@ def _random_runs(seed: int, count: int) -> list[tuple[float, float, int]]:
     ]
 
 
+@sample_of(4)
 @pytest.mark.parametrize("run", _random_runs(20261121, 8))
 def test_quantities_of_random_runs_are_consistent(run: tuple[float, float, int]) -> None:
     """Powers and deltas keep power(alpha) <= delta(eps) + e^eps alpha, and both directions have the same curve.

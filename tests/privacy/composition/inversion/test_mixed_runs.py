@@ -18,7 +18,7 @@ from service.privacy.trade_off.pair import TradeOffPair
 from tests.privacy.agreement import meet
 from tests.privacy.cases import built, dpsgd, gaussian, laplace, sampled
 from tests.privacy.mixed_box import KINDS, MixedPoint, mixed_points
-from tests.slow_marker import thorough
+from tests.slow_marker import sample_of, thorough
 
 LOOSE = EngineOptions(relative_tolerance=1e-3)
 
@@ -236,6 +236,7 @@ def test_extreme_parameters_give_ordered_bounds(parts: tuple[dict[str, Any], ...
         assert curve.epsilon(1e-6).lower >= 0
 
 
+@sample_of(2)
 @pytest.mark.parametrize("seed", range(4))
 def test_unbounded_contours_have_few_nodes(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Contours without a truncation have few nodes, although the nodes of sampled Laplace steps increase with the

@@ -16,6 +16,7 @@ from service.privacy.composition.inversion.engine import contour_pair
 from service.privacy.composition.inversion.loss_transform import LossTransform, TransformOnContour
 from service.privacy.composition.summands.sampled_gaussian import SampledGaussianSteps, TruncatedSampledGaussian
 from service.privacy.numerics.work import at_most
+from tests.slow_marker import sample_of, thorough
 
 Phases = tuple[SampledGaussianSteps, ...]
 
@@ -48,6 +49,7 @@ def _moment(sigma: float, rate: float, z: mpmath.mpc) -> mpmath.mpc:
         )
 
 
+@sample_of(2)
 @pytest.mark.parametrize("tilt", [6.0, 0.3, -2.0])
 def test_shared_sums_enclose_direct_integrals(tilt: float) -> None:
     """Shared sums of parts with different noise and rate enclose direct integrals.
@@ -95,7 +97,9 @@ def test_equal_steps_in_many_parts_match_one_part(remove: bool) -> None:
         assert (power.upper - power.lower <= 1e-8 * power.upper).all()
 
 
-@pytest.mark.parametrize(("form", "what"), [("linear", "noise"), ("cosine", "rate"), ("exponential", "both")])
+@pytest.mark.parametrize(
+    ("form", "what"), [thorough("linear", "noise"), thorough("cosine", "rate"), ("exponential", "both")]
+)
 def test_schedule_lies_between_extreme_runs_with_shared_work(form: str, what: str) -> None:
     """A schedule lies between the runs of its smallest and largest noise and rate.
 

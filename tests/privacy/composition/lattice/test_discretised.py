@@ -38,7 +38,7 @@ from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.enclosed.logs import log_ends
 from service.privacy.trade_off.pair import TradeOffPair
 from tests.privacy.cases import built, dpsgd, gaussian, laplace, sampled
-from tests.slow_marker import thorough
+from tests.slow_marker import sample_of, thorough
 
 OPTIONS = EngineOptions(relative_tolerance=1e-6)
 COARSE = EngineOptions(relative_tolerance=1e-4)
@@ -126,6 +126,7 @@ STEPS = {
 }
 
 
+@sample_of(12)
 @pytest.mark.parametrize("cells", [4, 37])
 @pytest.mark.parametrize("reach", ["short", "whole"])
 @pytest.mark.parametrize("spec", STEPS.values(), ids=STEPS)
@@ -201,6 +202,7 @@ REFERENCES = [
 ]
 
 
+@sample_of(10)
 @pytest.mark.parametrize("row", REFERENCES, ids=lambda row: row["id"])
 def test_enclosures_contain_published_compositions(row: dict[str, Any]) -> None:
     inputs, curves = row["inputs"], discretised(row["inputs"]["mechanism"], OPTIONS)
@@ -314,6 +316,7 @@ def _holds(value: mpf, found: Enclosure) -> None:
     assert found.upper >= value * (1 - rounding)
 
 
+@sample_of(3)
 @pytest.mark.parametrize(
     "steps",
     [
@@ -467,6 +470,7 @@ def test_epsilon_far_from_typical_losses_matches_convolution() -> None:
     assert found.lower - 2e-4 < root < found.upper + 2e-4
 
 
+@sample_of(3)
 @pytest.mark.parametrize("seed", range(6))
 def test_inexpensive_upper_bounds_exceed_searched_values(seed: int) -> None:
     """Two inexpensive upper bounds of epsilon are at least the searched value, in both directions.
@@ -554,6 +558,7 @@ def _directions(step: AbstractStep) -> tuple[AbstractTradeOff, AbstractTradeOff]
     return curves.add, curves.remove
 
 
+@sample_of(1)
 @pytest.mark.parametrize("seed", range(3))
 def test_evicted_sums_are_recomputed_identically(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Recomputed sums are equal to the last bit, and no more than the limit is cached."""

@@ -16,7 +16,7 @@ from service.privacy.mechanisms.gdp import Gdp
 from service.privacy.mechanisms.pure_dp import PureDp
 from service.privacy.numerics.work import at_most
 from service.resources.allowance import MOST_WORK
-from tests.slow_marker import thorough
+from tests.slow_marker import sample_of, thorough
 
 DELTA: Final = 0.0132
 
@@ -35,6 +35,7 @@ def _epsilon(run: AbstractMechanism, method: str = "auto") -> Enclosure:
         return choose.pair(run, method).add.epsilon(DELTA)
 
 
+@sample_of(1)
 @pytest.mark.parametrize("steps", [1, thorough(2)])
 @pytest.mark.parametrize("seed", range(2))
 def test_lattices_agree_with_closed_forms_for_distant_shifts(seed: int, steps: int) -> None:

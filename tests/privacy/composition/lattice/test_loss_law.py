@@ -21,6 +21,7 @@ from service.privacy.losses.steps import bounded_range_loss, laplace_loss, sampl
 from service.privacy.mechanisms.abstract import AbstractStep
 from service.privacy.mechanisms.neighbours import ONE_ADDED, ONE_REPLACED, Neighbours
 from tests.privacy.cases import built, gaussian, laplace, sampled
+from tests.slow_marker import sample_of
 
 TILTS = (-1.0, -0.01, 0.3, 0.999, 1.01, 2.0)
 STEPS = {
@@ -86,6 +87,7 @@ def bounded_range_mean(eta: float) -> Mean:
     return lambda g: mpmath.quad(lambda x: g(x) * density(x), mpmath.linspace(-e, e, 5))
 
 
+@sample_of(5)
 @pytest.mark.parametrize(
     ("law", "mean"),
     [
@@ -307,6 +309,7 @@ def test_mixture_distribution_matches_noise_at_inverse_loss(seed: int) -> None:
     np.testing.assert_allclose(law.distribution(losses, 0), ndtr(places), atol=1e-12)
 
 
+@sample_of(3)
 @pytest.mark.parametrize("seed", range(6))
 def test_mixture_with_tiny_weights_keeps_digits_of_its_loss(seed: int) -> None:
     """The law of the loss keeps its digits for a rarely sampled record, whose losses are far below 1."""
@@ -338,6 +341,7 @@ def test_step_too_rare_for_a_double_adds_no_loss(seed: int, method: str) -> None
     assert choose.pair(mechanism, method, ONE_REPLACED).add.power_at(0.01).upper == pytest.approx(alone.upper, rel=1e-9)
 
 
+@sample_of(4)
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("method", ["saddlepoint", "edgeworth", "clt", "monte_carlo"])
 def test_mixture_beyond_nodes_names_supported_methods(seed: int, method: str) -> None:

@@ -18,6 +18,7 @@ from service.privacy.mechanisms.neighbours import ONE_ADDED
 from service.privacy.mechanisms.poisson_sampled import PoissonSampled
 from service.privacy.mechanisms.pure_dp import PureDp
 from service.privacy.mechanisms.repeated import Repeated
+from tests.slow_marker import sample_of
 
 
 def _step(random: Generator) -> AbstractMechanism:
@@ -32,6 +33,7 @@ def _step(random: Generator) -> AbstractMechanism:
     return PoissonSampled(sample_rate=rate, mechanism=step) if random.uniform() < 0.3 else step
 
 
+@sample_of(2)
 @pytest.mark.parametrize("seed", range(4))
 def test_contours_agree_with_exact_sums(seed: int) -> None:
     random = np.random.default_rng([41, seed])

@@ -16,7 +16,7 @@ from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.combinators.bracketed import Bracketed
 from tests.privacy.cases import built, dpsgd, laplace, sampled, selected
 from tests.privacy.shuffled_laws import Law, composed, envelope, pairs_of_laws
-from tests.slow_marker import thorough
+from tests.slow_marker import sample_of, thorough
 
 Spec = dict[str, Any]
 RATES: Final = np.array([1e-4, 0.01, 0.1, 0.3, 0.7])
@@ -39,6 +39,7 @@ INTEGERS: Final = sampled(0.2, {"type": "discrete_laplace", "scale": 0.5, "sensi
 ASYMMETRIC: Final = (INTEGERS, thorough(dpsgd(0.8, 0.2, 3)), thorough(sampled(0.2, laplace(0.7))))
 
 
+@sample_of(2)
 @pytest.mark.parametrize("beside", ASYMMETRIC)
 @pytest.mark.parametrize("spec", SYMMETRIC_BRACKETS)
 def test_bounds_of_each_direction_are_in_order_beside_asymmetric_steps(spec: Spec, beside: Spec) -> None:
@@ -75,7 +76,7 @@ def rounds(reports: int, options: int | None) -> tuple[list[tuple[Law, Law]], Ab
     return [(composed([absent] * 2), composed([present] * 2)) for absent, present in held], curve
 
 
-@pytest.mark.parametrize(("reports", "options"), [(2, 2), thorough(3, 2), (2, 3), (4, None)])
+@pytest.mark.parametrize(("reports", "options"), [(2, 2), thorough(3, 2), thorough(2, 3), (4, None)])
 def test_rounds_of_shuffled_reports_hold_one_data_set(reports: int, options: int | None) -> None:
     """The profile of two rounds is at least that of some data set, the same in both rounds, and of no mixture."""
     held, curve = rounds(reports, options)

@@ -23,6 +23,7 @@ from service.privacy.trade_off.combinators.data_processing_bound import DataProc
 from service.privacy.trade_off.pair import TradeOffPair
 from service.privacy.trade_off.shifted.gaussian import gaussian_curve
 from tests.privacy.cases import built, dpsgd, gaussian, laplace
+from tests.slow_marker import sample_of
 
 RATES = np.array([1e-6, 0.03, 0.6])
 LAST_DIGITS = 1 - 1e-5
@@ -212,6 +213,7 @@ def test_directions_of_asymmetric_steps_differ() -> None:
     assert pair.remove.epsilon(1e-5).upper < pair.add.epsilon(1e-5).lower
 
 
+@sample_of(1)
 @pytest.mark.parametrize("seed", range(2))
 def test_single_steps_bound_runs_whose_work_is_spent(seed: int) -> None:
     """A run without remaining work has at least the power of its strongest single step."""

@@ -19,6 +19,7 @@ from service.privacy.threat_models.worst_case import WorstCase
 from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.approximate_dp import ApproximateDpTradeOff
 from tests.privacy.cases import built
+from tests.slow_marker import sample_of
 
 REFERENCE: Final = Path(__file__).parents[2] / "reference" / "laws.json"
 ROWS: Final[list[dict[str, Any]]] = [
@@ -239,6 +240,7 @@ def test_extreme_arguments_are_tight(rho: float) -> None:
         assert points.type_two_error.at(0, found.evidence).relative_width() <= TIGHT
 
 
+@sample_of(1)
 @pytest.mark.parametrize("spec", [zcdp(0.2), {"type": "rdp", "orders": [2.0, 8.0], "epsilons": [0.2, 1.0]}])
 def test_records_are_a_chain(spec: dict[str, Any]) -> None:
     one, three = curve(spec), curve(spec, 3)

@@ -9,7 +9,7 @@ import pytest
 from service.privacy.enclosure import Enclosure
 from service.privacy.threat_models.worst_case import WorstCase
 from tests.privacy.cases import built
-from tests.slow_marker import thorough
+from tests.slow_marker import sample_of, thorough
 
 LARGEST = 1e7
 """Nats. Larger epsilons are enclosed, but not narrowly."""
@@ -50,6 +50,7 @@ def of_the_definition(bound: float, delta: float) -> float:
     return float(value((left + right) / 2))
 
 
+@sample_of(1)
 @pytest.mark.parametrize(
     ("bound", "delta"),
     [(1e-4, 1e-5), (1e-9, 1e-5), thorough(1e-6, 1e-5), thorough(0.01, 1e-5), thorough(1e-4, 1e-3), thorough(0.5, 1e-3)],

@@ -10,6 +10,7 @@ import pytest
 from service.privacy.enclosure import Enclosure
 from service.privacy.threat_models.worst_case import WorstCase
 from tests.privacy.cases import built
+from tests.slow_marker import thorough
 
 SIZES: Final = (5e-324, 1e-300, 1e-100, 1e-36, 1e-30, 1e-20, 1e-15, 1e-10)
 IN_RUNS: Final = (1e-300, 1e-36, 1e-16, 1e-10)
@@ -38,10 +39,11 @@ def families(size: float) -> dict[str, dict[str, Any]]:
     }
 
 
+@pytest.mark.parametrize("sizes", [IN_RUNS[::3], thorough(IN_RUNS)], ids=len)
 @pytest.mark.parametrize("family", families(1.0))
-def test_tiny_classes_have_ordered_answers(family: str) -> None:
+def test_tiny_classes_have_ordered_answers(family: str, sizes: tuple[float, ...]) -> None:
     before = {"alone": 0.0, "repeated": 0.0, "composed": 0.0}
-    for size in IN_RUNS:
+    for size in sizes:
         spec = families(size)[family]
         runs = {
             "alone": spec,

@@ -224,12 +224,13 @@ class MajorantGrid:
         return self._estimates(self._family_values, z)
 
     def provable(self, z: ComplexArray) -> FloatArray:
-        """Return about the bounds of ln B_G(z) that `log_bounds` will prove, shape (P, Z) for P paths G and Z points z.
+        """Estimate the bounds of ln B_G(z) that `log_bounds` will prove, shape (P, Z) for P paths G and Z points z.
 
-        B_G(z) is the integral of |g w^z| along a path G of complex outcomes of the step, with their density g under H0
-        and the likelihood ratio w. On low paths, strips reach below the real line, where the modulus |w^z| grows with
-        Im z, or are too narrow for the grid. A path moved by -i alpha is about the path alpha lower with the same
-        sloping piece (*ramp*).
+        The estimates serve to choose paths. B_G(z) is the integral of |g w^z| along a path G of complex outcomes of the
+        step, with their density g under H0 and the likelihood ratio w. A bound needs a strip around the path. Strips
+        around low paths reach below the real line, where the modulus |w^z| grows with Im z, or are too narrow for the
+        grid. The integral along the lower side of a strip is estimated by that along the path of the family that is as
+        much lower and has the same sloping piece.
         """
         plain = self.estimates(z)
         values = self._family_values.paths
@@ -262,7 +263,8 @@ class MajorantGrid:
         """Return about ln B_G(z) for each of P paths G at its own V points z, shape (P, V).
 
         B_G(z) is the integral of |g w^z| along a path G of complex outcomes of the step, with their density g under H0
-        and the likelihood ratio w. The result is the logarithm of the trapezoid sum without error terms.
+        and the likelihood ratio w. The result is the logarithm of the trapezoid sum without error terms. No bound
+        depends on the result.
         """
         return np.concatenate(
             [self._plain(taken(paths, some), z[some]) for some in _batches(z, self.rough_tau.size, _A_ROUGH_NODE)]
@@ -449,10 +451,10 @@ class MajorantGrid:
         return np.minimum(damped, undamped)
 
     def _far_hump(self, near: FloatArray | float) -> FloatArray | float:
-        """Return a bound of |d ln b/dv| and of |ln b - ln(1 - p)| where Re v >= `near`; 0 where b = 1.
+        """Return an upper bound of |d ln b/dv| and of |ln b - ln(1 - p)| where Re v >= `near`; 0 where b = 1.
 
         b is the density of H0 at the outcome v relative to the normal density. b(v) = 1 - p + p e^{-v + offset} for
-        mirrored steps, with the sampling rate p, and else 1.
+        mirrored steps, with the sampling rate p, and else 1. The result has the shape of `near`.
         """
         if not self.step.mirrored:
             return 0.0

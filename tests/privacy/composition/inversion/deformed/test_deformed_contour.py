@@ -30,7 +30,7 @@ from service.privacy.trade_off.abstract import AbstractTradeOff
 from tests.privacy.agreement import meet
 from tests.privacy.cases import built, dpsgd
 from tests.privacy.random_cases import BoxPoint, log_uniform
-from tests.slow_marker import thorough
+from tests.slow_marker import sample_of, thorough
 
 # (sigma, p, N, kappa), gamma to 12 digits, largest relative width.
 PUBLISHED = [
@@ -62,6 +62,7 @@ def _power(run: DeformedRun, kappa: float) -> tuple[float, float]:
     return math.exp(readings.lower[0, 0]), math.exp(readings.upper[0, 0])
 
 
+@sample_of(6)
 @pytest.mark.parametrize(("case", "gamma", "width"), PUBLISHED)
 def test_enclosures_contain_published_values(case: tuple[float, float, int, float], gamma: float, width: float) -> None:
     sigma, rate, steps, kappa = case
@@ -204,6 +205,7 @@ def _moments_by_sums(step: SampledStep, z: Any) -> Any:
     return np.exp(log_terms).sum(axis=1) * 1e-3 / math.sqrt(2 * math.pi)
 
 
+@sample_of(3)
 @pytest.mark.parametrize(("from_least", "mirrored"), [(False, False), (True, False), (False, True)])
 @pytest.mark.parametrize("kind", [np.float64, np.longdouble])
 def test_moments_have_stated_rounding_error(kind: Float, from_least: bool, mirrored: bool) -> None:
@@ -306,12 +308,12 @@ def _rare(seed: int, runs: int) -> list[BoxPoint]:
     return found
 
 
-@pytest.mark.parametrize("seed", [0, thorough(1), thorough(2), thorough(3), thorough(4)])
-def test_rare_runs_are_narrow_and_agree_with_lattices(seed: int) -> None:
+@pytest.mark.parametrize(("seed", "cases"), [(0, 1), *(thorough(seed, 2) for seed in range(5))])
+def test_rare_runs_are_narrow_and_agree_with_lattices(seed: int, cases: int) -> None:
     """Enclosures are narrow at every threshold, among the usual losses and far above them, and overlap those of
     lattices.
     """
-    for point in _rare(seed, 2):
+    for point in _rare(seed, cases):
         answer = _curve(point, reflected=False).power_at(point.baseline)
         assert answer.relative_width() <= 1e-6, point
         lattice = discretised_pair(point.mechanism.elementary_steps(), EngineOptions(relative_tolerance=1e-3))
@@ -323,14 +325,14 @@ def _curve(point: BoxPoint, *, reflected: bool) -> AbstractTradeOff:
     return contour_pair(0.0, (steps,))[int(reflected)]
 
 
-@pytest.mark.parametrize("seed", [0, thorough(1), thorough(2), thorough(3), thorough(4)])
-def test_few_steps_in_remove_direction_use_the_profile(seed: int) -> None:
+@pytest.mark.parametrize(("seed", "cases"), [(0, 1), *(thorough(seed, 4) for seed in range(5))])
+def test_few_steps_in_remove_direction_use_the_profile(seed: int, cases: int) -> None:
     """Powers of few steps in the remove direction are narrow and agree with lattices.
 
     They come from the profile, because truncated straight contours omit much of the tails and little of the profile.
     """
     random = np.random.default_rng(seed)
-    for _ in range(4):
+    for _ in range(cases):
         steps = int(random.integers(3, 15))
         sigma, rate = log_uniform(random, 0.3, 2.0), log_uniform(random, 1e-6, 0.1)
         point = BoxPoint(sigma, rate, steps, log_uniform(random, 1e-9, 0.1))
@@ -365,14 +367,14 @@ def _two_steps_removed(sigma: float, rate: float, threshold: float) -> tuple[Any
     return mpmath.quad(lambda y: under(y, present=True), ends), mpmath.quad(lambda y: under(y, present=False), ends)
 
 
-@pytest.mark.parametrize("seed", [0, thorough(1), thorough(2)])
-def test_two_steps_in_remove_direction_match_quadrature(seed: int) -> None:
+@pytest.mark.parametrize(("seed", "cases"), [(0, 1), *(thorough(seed, 2) for seed in range(3))])
+def test_two_steps_in_remove_direction_match_quadrature(seed: int, cases: int) -> None:
     """Powers of two steps in the remove direction match a quadrature.
 
     The rate is P1(S <= c) and the power is P0(S <= c) for the loss S of the run and a threshold c.
     """
     random = np.random.default_rng(seed)
-    for _ in range(2):
+    for _ in range(cases):
         sigma, rate = log_uniform(random, 0.5, 2.0), log_uniform(random, 1e-4, 0.05)
         threshold = 2 * math.log1p(-rate) + rate * float(random.uniform(0.02, 0.3))
         with mpmath.workdps(25):
@@ -384,7 +386,7 @@ def test_two_steps_in_remove_direction_match_quadrature(seed: int) -> None:
         assert power * (1 - slack) <= answer.upper
 
 
-@pytest.mark.parametrize("seed", [0, 1, thorough(2), thorough(3), thorough(4)])
+@pytest.mark.parametrize("seed", [0, *map(thorough, range(1, 5))])
 def test_small_powers_of_two_rare_steps_match_closed_form(seed: int) -> None:
     """Powers that barely exceed their false positive rate, near 1e-11, match the closed form of two steps."""
     random = np.random.default_rng(seed)

@@ -118,10 +118,10 @@ def _three_steps(noise: float, rate: float, epsilon: float) -> float:
     return float(terms.sum()) * spacing**2
 
 
-@pytest.mark.parametrize("seed", [0, thorough(1), thorough(2)])
-def test_three_steps_match_direct_integration(seed: int) -> None:
+@pytest.mark.parametrize(("seed", "cases"), [(0, 1), *(thorough(seed, 4) for seed in range(3))])
+def test_three_steps_match_direct_integration(seed: int, cases: int) -> None:
     draw = random.Random(seed)
-    for _ in range(4):
+    for _ in range(cases):
         noise, rate = math.exp(draw.uniform(-0.35, 0.7)), 10 ** draw.uniform(-4, -2)
         delta = rate * 10 ** draw.uniform(-3, -1)
         curve = _Question(noise, rate, 3, "epsilon", delta).curve
@@ -132,7 +132,7 @@ def test_three_steps_match_direct_integration(seed: int) -> None:
         assert _three_steps(noise, rate, epsilon.upper) <= delta * (1 + 1e-9) + 1e-12
 
 
-@pytest.mark.parametrize("steps", [3, 16, 200])
+@pytest.mark.parametrize("steps", [thorough(3), 16, thorough(200)])
 def test_epsilon_is_zero_for_delta_above_advantage(steps: int) -> None:
     curve = _Question(0.9, 3e-5, steps, "delta", 0.5).curve
     advantage = curve.profile_at(0.0)
