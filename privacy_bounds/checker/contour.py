@@ -22,7 +22,7 @@ def weight(step: Step, y: acb | arb, guide: Guide, part: int) -> acb:
 
 
 def penalty(step: Step, eta: float, guide: Guide, part: int) -> arb:
-    """Return a bound of |weight(y + i eta)| / weight(y) for all real y (section 6 of the proof).
+    """Return an upper bound of |weight(y + i eta)| / weight(y) over all real y (section 6 of the proof).
 
     `part` is the rare part of the step (1), the frequent part (-1), or both (0), whose weight is 1. `guide` has the
     width over which the weights change. The package docstring contains the proof.
@@ -31,12 +31,12 @@ def penalty(step: Step, eta: float, guide: Guide, part: int) -> arb:
 
 
 def far_part(step: Step, u: arb, eta: float, start: arb, side: int, guide: Guide, part: int) -> arb:
-    """Bound the integral over y beyond `start` on one side (`side` 1 or -1), as section 5 of the proof does.
+    """Return an upper bound of an integral over y beyond `start`, to the right (`side` 1) or to the left (-1).
 
-    The integrand is that of B(u, t, `eta`), the bound of |M(u + it)| in section 3 of the proof, for t >= 0. `part` is
-    the rare part of the step (1), the frequent part (-1), or both (0), whose weights use parameters of `guide`. The
-    result is infinite if the bound of the integrand does not fall beyond `start`. The package docstring contains the
-    proof.
+    Section 5 of the proof derives the bound. The integrand is that of B(u, t, `eta`), the upper bound of |M(u + it)| in
+    section 3. The result holds for all t >= 0. `part` is the rare part of the step (1), the frequent part (-1), or both
+    (0), whose weights use parameters of `guide`. The result is infinite if the bound of the integrand does not fall
+    beyond `start`. The package docstring contains the proof.
     """
     height, slope = growth(step, u, eta, side, start)
     least = weight(step, side * start, guide, part if part == -side else 0).real * penalty(step, eta, guide, part)
@@ -45,7 +45,7 @@ def far_part(step: Step, u: arb, eta: float, start: arb, side: int, guide: Guide
 
 
 def majorant(step: Step, u: arb, t: float, eta: float, guide: Guide, part: int = 0) -> arb:
-    """Return an upper bound of B(u, t, eta) of a part, which bounds its transform at u + it for one step.
+    """Return an upper bound of B(u, t, eta) of a part, which is itself at least |M(u + it)| of this part for one step.
 
     B is an integral along the path y + i eta (section 3 of the proof, in the package docstring), evaluated by adaptive
     integration of an analytic function in balls. `part` is the rare part of the outcomes (1), the frequent part (-1),
@@ -104,7 +104,10 @@ class Contour:
                 self._values = [-value * log.expm1() for value, log in zip(self._values, logs, strict=True)]
 
     def _log_bound(self, theta: float, t: float) -> arb:
-        """Return ln of a bound of |M(theta + it)| of the run's transform M, before division by z (z - 1), as a ball."""
+        """Return ln of an upper bound of |M(theta + it)| of the run's transform M, as a ball.
+
+        With cuts, M is that of the rare part. The factor 1/(z (z - 1)) of the integrand is not included.
+        """
         guide, share, u = self._guide, arb(0), 1 - arb(theta) if self._guide.flip else arb(theta)
         total = self._mu_squared * (arb(theta) * (theta - 1) - arb(t) ** 2) / 2
         for step in guide.steps:

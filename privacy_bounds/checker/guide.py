@@ -111,7 +111,7 @@ class Guide:
         return -min(ends[0], enough) if part > 0 else -ends[0], ends[1]
 
     def log_moment(self, step: Step, u: float, t: float = 0.0, eta: float = 0.0, part: int = 0) -> float:
-        """Return approximate ln B(u, t, eta), the bound of |M(u + it)| for the transform M of a step's loss.
+        """Return approximate ln B(u, t, eta), the upper bound of |M(u + it)| for the transform M of a step's loss.
 
         For t = eta = 0 it is ln M(u). B is an integral along y + i eta (section 3 of the proof, in the package
         docstring) over the rare part of the outcomes (`part` 1), the frequent part (-1), or all (0). Raise NotDecided
@@ -139,7 +139,7 @@ class Guide:
         return top + math.log(total) + ((eta / width) ** 2 / 2 if part else 0.0)
 
     def log_bound(self, theta: float, t: float = 0.0, scale: float = 1.0) -> float:
-        """Return about ln of a bound of |M(theta + it)| e^{-(theta - 1) eps} for the transform M of the run's loss.
+        """Estimate ln of the upper bound of |M(theta + it)| e^{-(theta - 1) eps} for the transform M of the run's loss.
 
         If outcomes are divided by cuts (section 6 of the proof, in the package docstring), M is the transform of the
         rare part. `scale` is the distance by which paths are moved, in the width of the cut, or in count^(-1/2) without

@@ -47,7 +47,7 @@ def profile(steps: Sequence[Step], direction: Direction, near: float, nats: int)
 def largest_power(steps: Sequence[Step], direction: Direction, alpha: Fraction, nats: int) -> arb:
     """Return a ball with the largest power at the false positive rate `alpha`, from three values of the profile.
 
-    `direction` is "add" or "remove", and `nats` is minus ln of the accuracy of the profile. A run that is one step
+    `direction` is "add" or "remove". The profile aims at an absolute error of e^-`nats`. A run that is one step
     needs no profile. The ball may be wide: from 0 to an upper bound.
     """
     if alpha in (0, 1):
@@ -71,8 +71,8 @@ def largest_power(steps: Sequence[Step], direction: Direction, alpha: Fraction, 
 def _delta_of_one(terms: Terms, mirrored: bool, direction: Direction, eps: arb) -> arb:
     """Return the privacy profile delta(eps) of one step, whose best test has the threshold y* with L(y*) = +-eps.
 
-    L is the loss at the outcome y. The sign is plus for the direction add, and minus for remove. `terms` has the shifts
-    and weights of the step. A `mirrored` step has the negated shifts without the record.
+    L is the loss at the outcome y. The sign is minus for the direction remove of a step that is not mirrored, else
+    plus. `terms` has the shifts and weights of the step. A `mirrored` step has the negated shifts without the record.
     """
     sign = 1 if direction == "add" or mirrored else -1
 

@@ -39,11 +39,14 @@ class FileReader:
         self._path = path
 
     async def __call__(self) -> bytes:
-        """Return the content of the file, cut after LARGEST_SET_BYTES (256 KB) and one byte. Raise InvalidKeySet."""
+        """Return what `read` returns, without blocking the event loop. Raise InvalidKeySet as `read` does."""
         return await asyncio.to_thread(self.read)
 
     def read(self) -> bytes:
-        """Return the content of the file, cut as in `__call__`. Raise InvalidKeySet if it cannot be read."""
+        """Return the first LARGEST_SET_BYTES + 1 bytes of the file (256 KB and one). Raise InvalidKeySet on failure.
+
+        The additional byte shows that a file is too long.
+        """
         try:
             with self._path.open("rb") as file:
                 return file.read(LARGEST_SET_BYTES + 1)

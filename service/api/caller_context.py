@@ -20,7 +20,7 @@ ACCOUNT_KEY: Final = "work_account"
 
 @final
 class CallerContext:
-    """Middleware that enters the caller into the context of its request.
+    """Middleware that enters the caller into the `RequestContext`, the facts about a request for logs and quotas.
 
     The requester becomes the group of the caller. With a limit on work, responses below `/v1/` have the headers
     `RateLimit` and `RateLimit-Policy`.
@@ -30,7 +30,7 @@ class CallerContext:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Enter the caller into the context of a request, and pass the request to the application inside."""
+        """Enter the caller into the `RequestContext` of a request, and pass the request to the application inside."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

@@ -47,8 +47,9 @@ class Connections:
     def add(self, connection: LimitedProtocol) -> None:
         """Add a connection. Above a limit of connections, close another one or reject the new one.
 
-        The limits are on all connections and on those of one client. A waiting connection is closed, if there is one;
-        with the limit of one client, only a connection of this client.
+        The limits are on all connections and on those of one client. A connection on which the server waits for its
+        client is closed. If there is no such connection, the new one is rejected. Above the limit of one client, only
+        connections of this client are closed.
         """
         client = None if self._is_proxy(connection) else requester_from_address(_peer(connection))
         self._count(connection, client)

@@ -22,7 +22,8 @@ def rejection_bytes(reason: ServerRejection) -> bytes:
 def _response_parts(reason: ServerRejection) -> tuple[bytes, bytes, bytes]:
     """Return the response to a rejected connection as the bytes before, between and after its two request ids.
 
-    The bytes are cached, so that rejections are inexpensive.
+    The request id stands in a header and in the problem document. The bytes are cached, so that rejections are
+    inexpensive.
     """
     kind = SERVER_PROBLEMS[reason]
     mark = "0" * REQUEST_ID_LENGTH

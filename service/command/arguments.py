@@ -26,9 +26,9 @@ class Commands(Protocol):
 
 
 def add_forms(parser: argparse.ArgumentParser) -> Any:
-    """Add the options for the form of an answer, and return their group.
+    """Add the options that choose the output format of an answer, and return the group of these options.
 
-    At most one of them may be given.
+    At most one of the options may be given.
     """
     forms = parser.add_mutually_exclusive_group()
     for option, form, help_text in FORMS:

@@ -93,7 +93,8 @@ class FairQueue:
     def append(self, entry: QueueEntry) -> None:
         """Insert an entry after the entries of the same requester (group or address) with an equal rank.
 
-        The rank is the requester's account of worker seconds plus the estimated seconds of the computation.
+        The rank is the requester's account of worker seconds plus the estimated seconds of the computation, of which at
+        most 2 s count.
         """
         account = self._account(entry.requester)
         insort(
@@ -122,7 +123,8 @@ class FairQueue:
 
         Both belong to the account of the requester (group or address). The virtual time grows by `seconds` over the
         number of requesters with work. The account of a requester without work is forgotten once it is at most the
-        virtual time, from which a new account starts.
+        virtual time. A new account starts at the virtual time, or at the smallest account of a waiting requester if
+        that is larger. When no requester has work, all accounts are forgotten and the virtual time is 0 again.
         """
         account = self._accounts[requester]
         account.running_count -= 1
@@ -137,7 +139,8 @@ class FairQueue:
     def next_entry(self) -> QueueEntry | None:
         """Return the entry (requester and computation) that should start next, or None when the queue is empty.
 
-        It has the smallest sum of the account of its requester and its own estimated seconds (at most 2).
+        The entry has the smallest sum of two terms: its requester's account of worker seconds, and the estimated
+        seconds of its computation, of which at most 2 s count. Only the first entry of each requester competes.
         """
         waiting = [account for account in self._accounts.values() if account.queue]
         if not waiting:
@@ -148,7 +151,10 @@ class FairQueue:
         return best.queue[0][1]
 
     def work_ahead_seconds(self, requester: str, work: QueuedComputation) -> float:
-        """Return the estimated seconds of all queued computations that would start before `work` of this requester."""
+        """Return the estimated seconds of all queued computations that would start before `work` of this requester.
+
+        Running computations do not count.
+        """
         account = self._account(requester)
         rank = account.charged_seconds + _rank_seconds(work)
         before = sum(entry.work.seconds for entry_rank, entry in account.queue if entry_rank <= rank)

@@ -51,7 +51,7 @@ class RedisUnavailable(Exception):
 class RedisCircuitBreaker:
     """Redis client with a circuit breaker, which sends no calls for a while after Redis did not respond.
 
-    `timeout_seconds` is the timeout of every `call` without its own timeout. Each change of the state is logged as an
+    `timeout_seconds` is the shortest timeout of a `call`, in seconds. Each change of the state is logged as an
     event `redis` with its cause. The package `redis` takes megabytes and is imported when the first instance is
     created, because many services have no Redis.
     """
@@ -118,9 +118,10 @@ class RedisCircuitBreaker:
         """Send a command to Redis and return the response.
 
         Raise RedisUnavailable immediately when the circuit breaker is open, after the timeout, and for a command that
-        Redis rejects. `timeout_seconds` overrides the configured timeout (or four measured round trips) if it is
-        longer. While Redis is slow, only calls with a timeout above the configured one and above 0.1 s are sent.
-        Opening a connection may take the same time in addition. `operation` names the command in metrics.
+        Redis rejects. The timeout is the longest of `timeout_seconds`, the configured timeout, and four measured round
+        trips (at most 20 ms). While Redis is slow, only calls with a timeout above the configured one and above 0.1 s
+        are sent. Opening a connection may take the time of the timeout in addition. `operation` names the command in
+        metrics.
         """
         learnt = min(ROUND_TRIPS * self.round_trip_seconds, MAX_LEARNED_SECONDS)
         timeout = max(timeout_seconds or 0.0, self.timeout_seconds, learnt)

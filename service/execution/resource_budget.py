@@ -61,7 +61,7 @@ class Reservation:
         self.is_revoked = False
 
     def extend(self, size: int) -> None:
-        """Add `size` units to the reservation, and revoke reservations of other requesters if too few units are free.
+        """Add `size` units to the reservation, and revoke other reservations if too few units are free.
 
         Raise QueueFull if the requester would then hold the most units, or if the reservation was revoked.
         """
@@ -126,9 +126,11 @@ class ResourceBudget:
             del self._totals[share.requester]
 
     def evict_for(self, newcomer: Reservation, size: int) -> None:
-        """Revoke reservations of other requesters (groups or addresses) until `size` units are free for `newcomer`.
+        """Revoke other reservations until `size` units are free for `newcomer`, those of the largest requester first.
 
-        Raise QueueFull without revoking any reservation if the newcomer would then hold the most units.
+        A requester is a group or an address. The units of a requester count double for overdue reservations, also for
+        those of the newcomer's requester. Raise QueueFull without revoking any reservation if the requester of
+        `newcomer` would then hold the most units.
         """
         found = None if newcomer.is_revoked else self._eviction_candidates(newcomer, size)
         if found is None:
@@ -138,9 +140,10 @@ class ResourceBudget:
             share.revoke()
 
     def _eviction_candidates(self, newcomer: Reservation, size: int) -> list[Reservation] | None:
-        """Return the reservations to revoke for `size` units, largest first, or None.
+        """Return the reservations to revoke for `size` units, in the order in which they are revoked, or None.
 
-        The list is empty if enough units are free. None means that the requester of `newcomer` would then hold the most
+        Reservations of the requester with the most units come first, and of those the first overdue ones. The list is
+        empty if enough units are free. None means that the requester of `newcomer` would then hold the most
         units.
         """
         now = asyncio.get_running_loop().time()

@@ -69,7 +69,9 @@ class ResultCache(Protocol):
 
 @final
 class RedisResultCache:
-    """Results that all processes share through Redis. No call waits longer than the timeout of the Redis client.
+    """Results that all processes share through Redis.
+
+    A lookup waits no longer than the timeout of the Redis client, or than a longer one that the caller sets.
 
     One task sends queued writes in pipelines, so that no request waits for a write. Redis receives the commands in the
     order of `enqueue`: a result is stored before the lease of its computation is released.

@@ -60,7 +60,7 @@ class _ParsedRequest:
 
 @final
 class ComputationRunner:
-    """Runner of all computations of one event loop: caches, queue and workers behind one method `answer`."""
+    """Runner of all computations of one event loop: caches, queue and workers behind the methods `answer` and `run`."""
 
     def __init__(
         self,
@@ -122,7 +122,7 @@ class ComputationRunner:
     async def run(
         self, computation: AnyComputation, request: BaseModel, client: WaitingClient = LOCAL_CLIENT
     ) -> ComputedResult:
-        """Return the result of a validated request, from a cache or a worker.
+        """Return the result of a validated request, from a cache, the event loop or a worker.
 
         Raise PrivacyComputationError or ExecutionError.
         """

@@ -19,8 +19,9 @@ LONGEST_POLL_SECONDS: Final = 0.1
 class SharedCache:
     """Shared results of computations with a cost of `cost_floor` or more, and leases on them.
 
-    Costs are in microseconds of CPU time. No lease is longer than `longest_lease_seconds`. A computation waits up to
-    `expensive_timeout_seconds` for a response of Redis, but never longer than its own estimated seconds.
+    Costs are in microseconds of CPU time. No lease is longer than `longest_lease_seconds`. A computation waits for a
+    response of Redis up to `expensive_timeout_seconds` or its own estimated seconds, whichever is shorter, but at least
+    for the timeout of the Redis client.
     """
 
     cache: RedisResultCache
@@ -30,7 +31,10 @@ class SharedCache:
     expensive_timeout_seconds: float
 
     def timeout_seconds(self, cost: int) -> float:
-        """Return the timeout in seconds for one response of Redis to a computation of this cost (microseconds)."""
+        """Return the timeout in seconds for one response of Redis to a computation of this cost (microseconds).
+
+        The Redis client replaces a timeout shorter than its own.
+        """
         return min(self.expensive_timeout_seconds, cost / COST_UNITS_PER_SECOND)
 
     async def result_or_lease(self, name: str, digest: str, cost: int) -> bytes | Lease | None:

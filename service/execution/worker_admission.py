@@ -42,11 +42,11 @@ class WorkerAdmission:
     """Admission control of the worker processes. Costs are units of about one microsecond of CPU time.
 
     Computations above `max_cost` are rejected. `worker_count` computations run at once in ordinary workers, and
-    `reserve_count` short computations in workers reserved for them. At most `queue_limit` ordinary computations and as
-    many short computations wait. A computation whose estimated wait exceeds `queue_wait_limit_seconds` is rejected.
-    Requesters share the workers by seconds of work (`fair_queue.py`). In a full queue, a requester with fewer entries
-    replaces the last entry of the requester with the most entries. Computations that the event loop runs itself bypass
-    this class.
+    `reserve_count` short computations in workers reserved for them. At most `queue_limit` entries of ordinary
+    computations and as many of short computations wait; a computation has an entry for each requester. A computation
+    whose estimated wait exceeds `queue_wait_limit_seconds` is rejected. Requesters share the workers by seconds of work
+    (`fair_queue.py`). In a full queue, a requester with fewer entries replaces the last entry of the requester with the
+    most entries. Computations that the event loop runs itself bypass this class.
     """
 
     def __init__(

@@ -66,8 +66,8 @@ def smoothed_seconds(before: float | None, seconds: float, cpu_seconds: float, p
 def priority_class(work: float) -> int:
     """Return the priority class of a job from `work`, the estimated cost of the points already given to workers.
 
-    The cost is in microseconds of CPU time. Lower classes run first. Each class spans twice the cost of the previous
-    class. Jobs within a class run one after the other.
+    The cost is in microseconds of CPU time. Lower classes run first. Class 0 ends at LOWEST_CLASS_COST, and class n at
+    2^n times this cost. Jobs within a class run one after the other.
     """
     return int(work / LOWEST_CLASS_COST).bit_length()
 
@@ -85,10 +85,10 @@ def chunk_end(start: int, size: int, total: int) -> int:
 
 
 def _align_to_blocks(points: float, most: int) -> int:
-    """Return a chunk size near `points`, from 1 to `most`, in whole blocks unless it is below a quarter of a block.
+    """Return a chunk size near `points`, from 1 to `most`, in whole blocks if possible.
 
-    A block is a range of points that are evaluated together. Chunks of whole blocks compute the intermediate results of
-    each block once.
+    A size below a quarter of a block is kept, and any size if `most` is less than a block. A block is a range of points
+    that are evaluated together. Chunks of whole blocks compute the intermediate results of each block once.
     """
     found = max(1, min(int(points), most))
     if found < BLOCK_POINTS * MIN_BLOCK_SHARE or most < BLOCK_POINTS:

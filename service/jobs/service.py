@@ -48,7 +48,7 @@ Found = TypeVar("Found")
 class Condition:
     """State of the job backend: whether jobs are computed, and one sentence for operators.
 
-    `works` is whether they are computed, by this process or by another one.
+    `works` is whether jobs are computed, by this process or by another one.
     """
 
     works: bool
@@ -225,8 +225,9 @@ class JobService:
     async def watch(self, job_id: str, requester: str, after: int) -> AsyncGenerator[StoredJob]:
         """Yield the state of the job `job_id` after each change since the revision `after`.
 
-        A revision counts the changes of a job. The state is also yielded every MAX_EVENT_INTERVAL_SECONDS. The last
-        yielded state is that of the ended job. Raise JobNotFound and JobsUnavailable.
+        A revision counts the changes of a job. Changes within 0.5 s may give one state. Without a change, the state is
+        yielded every MAX_EVENT_INTERVAL_SECONDS (1.5 s). The last yielded state is that of the ended job. Raise
+        JobNotFound and JobsUnavailable.
         """
         loop = asyncio.get_running_loop()
         last_event = loop.time()

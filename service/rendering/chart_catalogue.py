@@ -142,9 +142,9 @@ def comparison_charts(response: ComparisonsResponse, results: DependencyResults)
 def assessment_dependencies(response: AssessmentsResponse) -> list[Dependency]:
     """Return further requests that the charts of an assessment need.
 
-    They are for the curves of attackers against whom no assumption is attested not to hold, and for delta against
-    epsilon. The list is empty if nothing is proved about the run. Curves with an estimated cost above 10 s are not
-    requested.
+    They are for the curves of attackers against whom no assumption is attested not to hold, and for the charts of a
+    certified epsilon, if there is one. Attackers that were too expensive for the assessment have a request each if its
+    estimated cost is at most 10 s. The list is empty if nothing is proved about the run.
     """
     # Imported where it is used: pictures are known at import, computations are not.
     from service.resources.assessments.attackers import relaxed_attackers
@@ -181,7 +181,8 @@ def _at_epsilon(response: AssessmentsResponse, epsilon: float) -> Iterator[Depen
     """Yield the requests for three curves at a certified `epsilon` (nats) of an assessment.
 
     They are the trade-off curve of (`epsilon`, delta)-DP, and the privacy profiles (delta at epsilons up to twice
-    `epsilon`) of the run and its Gaussian fit. At epsilon 0 there are no profiles, and without a finite mu no fit.
+    `epsilon`) of the run and its Gaussian fit (mu-GDP with the upper bound of mu). At epsilon 0 there are no profiles,
+    and without an upper bound of mu no fit.
     """
     stated = ApproximateDpMechanism(type="approximate_dp", epsilon=epsilon, delta=response.context.delta)
     yield Dependency("curves", CurvesRequest(mechanism=stated, false_positive_rates=RATES), "alone")
@@ -261,9 +262,10 @@ def _profile(
 
 
 def _epsilon(response: AssessmentsResponse) -> float | None:
-    """Return the certified epsilon (nats) of an assessment at its delta, or None.
+    """Return the certified upper bound of epsilon (nats) of an assessment at its delta, or None.
 
-    The result is None if epsilon is infinite, an approximation, or above half the largest epsilon of a request.
+    The result is None if the bound is infinite or above half the largest epsilon of a request, and for an
+    approximation, which has no bound.
     """
     first = response.threat_models[0].answers[0]
     upper = first.upper if isinstance(first, NumberAnswer) else None

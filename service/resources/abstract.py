@@ -70,7 +70,7 @@ class Planned:
 @final
 @dataclass(frozen=True, slots=True)
 class Quote:
-    """Estimated cost of a request, known before its computation. The estimate needs no memory and does not fail.
+    """Estimated cost of a request, known before its computation.
 
     Attributes
     ----------
@@ -87,7 +87,8 @@ class Quote:
         Approximate cost at which the computation stops with the bounds known so far. 0 means that only the time limit
         ends the computation.
     prepared : Planned or None
-        Function that answers the same request with the engines that were chosen for the estimate.
+        Producer of the response to the same request, with the engines that were chosen for the estimate. None if the
+        request has to be planned again.
     """
 
     cost: int

@@ -27,9 +27,10 @@ cached results."""
 
 
 def share(work: Work, left: int) -> float:
-    """Return the part of the remaining `work` that the next one of `left` evaluations may use.
+    """Return how much of the remaining `work` the next one of `left` evaluations may use, in microseconds of CPU time.
 
-    The last evaluation may use all of it.
+    It is an equal share of the remaining work, but at least the fraction SMALLEST_SHARE. The last evaluation may use
+    all of the remaining work.
     """
     return work.left * max(1 / max(left, 1), SMALLEST_SHARE)
 
@@ -43,7 +44,7 @@ class WorkBudgetShares:
 
     @contextmanager
     def next_share(self, parts: int = 1) -> Generator[None]:
-        """Return a context manager that limits the work of the next `parts` of the request to their shares."""
+        """Return a context manager that limits the work in its block to the shares of the next `parts` parts."""
         with at_most(min(parts * share(self._work, self._left), self._work.left)):
             yield
         self._left -= parts

@@ -178,7 +178,7 @@ def _narrower_points(
     """Return an answer with the narrower of two enclosures of each number of a list.
 
     `known` and `found` are answers to `question` from `curves`, and `tolerance` is the relative width aimed at. The
-    result is `known` itself if no number of `found` is narrower.
+    result is `known` itself if `found` was cut short and has no narrower number.
     """
     before, after = known.read[0], found.read[0]
     better_error = _are_narrower(after.type_two_error, before.type_two_error)
@@ -289,9 +289,9 @@ def compare_engines(
 ) -> list[ResponseFields]:
     """Return the answers of all `engines` to `question`, as entries of the field `methods` of a response.
 
-    The keys of `engines` are names of methods. An engine that fails, or for which no work is left, has a null number
-    and a note with the reason. `left` is the number of evaluations that share the rest of `work`, and `tolerance` the
-    relative width aimed at.
+    The keys of `engines` are names of methods. An engine that does not answer this type of question is left out. An
+    engine that fails, or for which no work or time is left, has a null number and a note with the reason. `left` is the
+    number of evaluations that share the rest of `work`, and `tolerance` the relative width aimed at.
     """
     entries: list[ResponseFields] = []
     for number, (method, curves) in enumerate(engines.items()):
@@ -360,7 +360,9 @@ def _gdp_mu(
     curves: TradeOffPair, curve: AbstractTradeOff, question: GdpMuQuestion, tolerance: float, worst: tuple[Any, ...]
 ) -> EngineAnswer:
     before = curves.second_uses
-    reading = gaussian_dp.mu(curve, question.false_positive_rate_min, question.type_two_error_min)
+    reading = gaussian_dp.mu_in_direction(
+        curves, question.direction, question.false_positive_rate_min, question.type_two_error_min
+    )
     own, own_global = with_evidence_of(curve, reading.value), with_evidence_of(curve, reading.global_mu)
     mu, global_mu = own, own_global
     if worst:

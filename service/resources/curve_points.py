@@ -23,7 +23,8 @@ from service.resources.deadlines import is_too_late
 def points_of(curves: TradeOffPair, direction: Literal["add", "remove", "both"], rates: FloatArray) -> CurvePoints:
     """Return type II error and power of the trade-off curve of `direction` at the false positive rates `rates`.
 
-    When the time of the request is over, the points have the bounds of guessing. Raises PrivacyComputationError.
+    When the time of the request is over, each point is enclosed only between guessing and an attacker without errors.
+    Raises PrivacyComputationError.
     """
     if curves.origin is None:
         return _points(curves, direction, rates)

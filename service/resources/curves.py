@@ -144,7 +144,8 @@ def _curves(
 ) -> tuple[list[ResponseFields], list[Read]]:
     """Return all trade-off curves at the false positive rates `rates`: fields of `Curve`, and (points, evidence) pairs.
 
-    `planned` has the chosen engines, and `work` is what all evaluations may use.
+    Both lists have the curves in the order of the threat models, then methods, then directions. `planned` has the
+    chosen engines, and `work` is what all evaluations may use.
     """
     fields: list[ResponseFields] = []
     read: list[Read] = []
@@ -186,7 +187,7 @@ def _premises(request: CurvesRequest) -> tuple[Assumption, ...]:
 def _attribute_error(
     error: PrivacyComputationError, request: CurvesRequest, place: int, number: int
 ) -> PrivacyComputationError:
-    """Return the error with the JSON pointer of the threat model, method or false positive rate that caused it.
+    """Return the error with the JSON pointer of the mechanism, threat model or method that caused it.
 
     `place` is the index of the threat model, and `number` that of the method.
     """

@@ -156,7 +156,7 @@ def questions_cost(questions: Sequence[QuestionSpec], model: CostModel | Ceiling
     """Return the estimated cost, in microseconds of CPU time, of the answers to these questions by the cost model.
 
     `model` is the cost model of the curves. The cost of writing the answers is not included. Equal questions are
-    evaluated once. Limits of the likelihood ratio mostly need no curve.
+    evaluated once. Questions that need only the extreme likelihood ratios mostly evaluate no point of a curve.
     """
     if len(questions) == 1:  # shortcut for one question
         (question,) = questions
@@ -208,8 +208,9 @@ MAY_READ_LIMITS: Final = frozenset(
 def _reads_limits(question: QuestionSpec) -> bool:
     """Return whether the answer to `question` needs only the extreme likelihood ratios, and no point of the curve.
 
-    This holds for predictive values without a false positive rate. It also holds at rate 0 or 1, where the test never
-    gives the answer that the value is about.
+    This holds for the three questions that are about an extreme predictive value (advantage over the prior, deletion
+    capacity, unlearning guarantee). It holds for predictive values without a false positive rate, at the priors 0 and
+    1, and at the rate at which the test never gives the answer that the value is about (0 if positive, 1 if negative).
     """
     if type(question) not in MAY_READ_LIMITS:
         return False

@@ -73,7 +73,9 @@ class _Family:
         return self.known.setdefault(name, JointBounds())
 
     def bounds(self, direction: Direction, read: Callable[[JointBounds], Logs], *, is_largest: bool) -> Logs:
-        """Return (lower, upper) bounds of ln of the number that `read` returns for a direction (add, remove or both).
+        """Return (lower, upper) bounds of the number that `read` returns for a direction (add, remove or both).
+
+        These are bounds of ln delta, of ln power, or of epsilon itself.
 
         `is_largest` is whether the number of the direction `both` is the larger of the numbers of `add` and `remove`:
         it is false for the power.
@@ -88,7 +90,7 @@ class _Family:
         return max(lower, *(side[0] for side in sides)), min(upper, largest)
 
     def known_bounds(self, direction: Direction) -> KnownBounds:
-        """Return the bounds of all numbers of one direction (add, remove or both)."""
+        """Return functions that bound ln delta, ln power and epsilon of one direction (add, remove or both)."""
         return KnownBounds(
             lambda eps: self.bounds(direction, lambda known: known.log_profile(eps), is_largest=True),
             lambda rate: self.bounds(direction, lambda known: known.log_power(rate), is_largest=False),
@@ -162,7 +164,10 @@ def _round(
 def _family(
     curves: TradeOffPair, questions: Sequence[QuestionSpec], answers: Sequence[EngineAnswer], *evidence: Evidence
 ) -> _Family:
-    """Return the bounds that certain `answers` of `curves` to `questions` state; `evidence` is that of all bounds."""
+    """Return the bounds that the certain ones of the `answers` of `curves` to `questions` state.
+
+    The weakest of `evidence` becomes the evidence of everything that these bounds imply.
+    """
     family = _Family(curves, Evidence.weakest(*evidence))
     for question, answer in zip(questions, answers, strict=True):
         if answer.evidence.is_certain:
@@ -188,9 +193,10 @@ def _record(known: JointBounds, question: QuestionSpec, answer: EngineAnswer) ->
 
 
 def _meet(known: dict[float, Logs], at: float, ends: Logs) -> None:
-    """Record the bounds `ends` of ln of the number at the argument `at`, intersected with known bounds.
+    """Record the bounds `ends` of the number at the argument `at`, intersected with known bounds.
 
-    `known` has the bounds by argument, and is changed in place.
+    `known` has the bounds by argument, and is changed in place: those of ln delta by epsilon, of ln power by false
+    positive rate, or of epsilon by delta.
     """
     low, high = known.get(at, ends)
     known[at] = max(low, ends[0]), min(high, ends[1])
@@ -284,7 +290,10 @@ def _narrowed_points(
 
 
 def _met(narrowed: EnclosureArray, read: EnclosureArray) -> EnclosureArray:
-    """Return the enclosures `narrowed`, limited to the enclosures `read`, beyond which only rounding moves them."""
+    """Return the intersections of the enclosures `narrowed` and `read`.
+
+    A bound of `narrowed` lies outside `read` only by rounding, since it was converted from a logarithm.
+    """
     return replace(narrowed, lower=np.maximum(narrowed.lower, read.lower), upper=np.minimum(narrowed.upper, read.upper))
 
 

@@ -61,7 +61,10 @@ def notes_for(pair: TradeOffPair, evidence: Evidence) -> tuple[str, ...]:
 
 
 def enclosed_number(enclosure: Enclosure, safe_end: SafeEnd) -> EnclosedNumber:
-    """Return one number with its bounds, and the bound `safe_end` as its value. An approximation has null bounds."""
+    """Return one number with its bounds, and the bound `safe_end` ("lower" or "upper") as its value.
+
+    An approximation (evidence "asymptotic") has null bounds.
+    """
     lower, upper = enclosure.lower, enclosure.upper
     value = lower if safe_end == "lower" else upper
     number = EnclosedNumber(value=value, lower=lower, upper=upper)
@@ -118,12 +121,18 @@ def enclosed_column(bounds: EnclosureArray, safe_end: SafeEnd, evidence: Evidenc
 
 
 def meets(enclosure: Enclosure, relative_tolerance: float) -> bool:
-    """Return whether the number has proved bounds at most `relative_tolerance` apart, relative to the upper one."""
+    """Return whether the number has bounds at most `relative_tolerance` apart, relative to the upper one.
+
+    Confidence bounds count. An asymptotic number has no bounds, and the result is False.
+    """
     return enclosure.evidence is not Evidence.ASYMPTOTIC and enclosure.relative_width() <= relative_tolerance
 
 
 def narrow(bounds: EnclosureArray, evidence: Evidence, relative_tolerance: float) -> bool:
-    """Return whether every enclosure is at most `relative_tolerance` wide, relative to its upper bound."""
+    """Return whether every enclosure is at most `relative_tolerance` wide, relative to its upper bound.
+
+    With asymptotic `evidence` there are no bounds, and the result is False.
+    """
     if evidence is Evidence.ASYMPTOTIC:
         return False
     wide = bounds.upper - bounds.lower > relative_tolerance * bounds.upper

@@ -114,10 +114,11 @@ INFINITY: Final = "Infinity"
 def attribute_error(
     error: PrivacyComputationError, pointer: str, *parts: Request, places: Mapping[str, str] = PLACES
 ) -> PrivacyComputationError:
-    """Return the error with the JSON pointer of its cause: `pointer`, that of a field of `parts`, or one of `places`.
+    """Return the error with the JSON pointer of its cause: `pointer`, or one of `places`. A pointer that it has stays.
 
-    A value outside its domain is an error of the client only if one of `parts` has a field with the name of the value.
-    Otherwise the core caused the error, and it becomes a NumericalFailure.
+    An UnsupportedCombination names the part of the request that `places` maps to its pointer. An OutOfDomain is an
+    error of the client only if one of `parts` has a field with the name of the value. Otherwise the core caused the
+    error, and a NumericalFailure without a pointer replaces it.
     """
     if isinstance(error, OutOfDomain) and not any(error.name in type(part).model_fields for part in parts):
         return NumericalFailure(str(error)).with_traceback(error.__traceback__)

@@ -99,10 +99,10 @@ class _Rounds:
     def read_again(self, numbers: Sequence[int], work: Work) -> None:
         """Evaluate the questions whose answers lacked work again with more work, in rounds of alternating order.
 
-        The narrowest answers need the least work, but evaluating them first may leave too little for the widest. After
-        each of the first turns, the other questions are evaluated with no work for new discretised laws: those of one
-        number are cached and also enclose others. A question that gains nothing from this is not evaluated in this way
-        again.
+        The narrowest answers need the least work, but evaluating them first may leave too little for the widest. A
+        discretised law that one question computed is cached, and may also narrow others. After each of the first
+        SHARED_TURNS evaluations, the remaining questions of the round are therefore evaluated with no work of their
+        own. A question that gains nothing from this is not evaluated in this way again.
         """
         turns, gaining = 0, set(numbers)
         for widest_first in WIDEST_FIRST:
@@ -174,8 +174,8 @@ def _evaluate_within(share: float, asked: AskedQuestion, read: Callable[[], Engi
 def _first_answer(curves: TradeOffPair, question: QuestionSpec, tolerance: float) -> EngineAnswer:
     """Return the first answer of `curves` to `question`, aimed at the relative width `tolerance`.
 
-    For a weaker attacker, the answer against the worst case is evaluated first, since it caps the answer. It may use
-    half of the work that remains in the current allowance.
+    For a weaker attacker, the answer against the worst case is evaluated first, since it caps the answer to return. The
+    worst case may use half of the work that remains in the current allowance.
     """
     if curves.worst_case is None:
         return evaluate_question(curves, question, tolerance)

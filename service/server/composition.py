@@ -18,6 +18,7 @@ from service.api.readiness import Readiness
 from service.api.renderings import ChartRenderer, RenderingService
 from service.api.request_reading import LARGEST_BODIES_AT_ONCE, LARGEST_UPLOADS_AT_ONCE
 from service.engine_version import ENGINE_VERSION
+from service.execution.cross_check import CrossChecker
 from service.execution.entry_mac import EntryAuthenticator
 from service.execution.leases import RedisLeases
 from service.execution.memory_cache import InMemoryResultCache
@@ -70,7 +71,6 @@ async def run_services(
     """
     make_pool = pool_factory(settings, metrics)
     pool = make_pool(worker_count=settings.worker_count, niceness=settings.worker_niceness)
-    refused = partial(metrics.count_rejection, "share")
     async with (
         ended_aside(open_audit(settings, metrics, logger)) as audit,
         run_work_limits(settings, metrics, logger) as work_limits,
@@ -90,9 +90,7 @@ async def run_services(
         for_jobs = partial(make_pool, worker_count=settings.job_workers, niceness=job_niceness(settings))
         async with (
             run_processes(workers, board, readiness, metrics),
-            nullcontext() if siblings is None else siblings.serve(),
-            checker.run(),
-            nullcontext() if shared is None else share_quarantine(shared.cache, results.quarantine),
+            run_exchange(siblings, checker, shared, results),
             run_jobs(settings, for_jobs, runner, metrics, logger, audit, tracing) as running_jobs,
         ):
             readiness.jobs = running_jobs.condition
@@ -100,8 +98,8 @@ async def run_services(
                 settings=settings,
                 runner=runner,
                 renderings=RenderingService(runner, board, memory, settings.worker_count),
-                upload_memory=ResourceBudget(LARGEST_UPLOADS_AT_ONCE * settings.max_upload_bytes, refused),
-                json_memory=ResourceBudget(LARGEST_BODIES_AT_ONCE * settings.max_body_bytes, refused),
+                upload_memory=build_body_budget(LARGEST_UPLOADS_AT_ONCE * settings.max_upload_bytes, metrics),
+                json_memory=build_body_budget(LARGEST_BODIES_AT_ONCE * settings.max_body_bytes, metrics),
                 readiness=readiness,
                 jobs=running_jobs,
                 validate=validate_with_imports,
@@ -152,6 +150,19 @@ async def run_processes(
 
 
 @asynccontextmanager
+async def run_exchange(
+    siblings: SiblingProcesses | None, checker: CrossChecker, shared: SharedCache | None, results: StoredResults
+) -> AsyncGenerator[None]:
+    """Check answers while a block runs, and exchange results and disputed runs with the other processes."""
+    async with (
+        nullcontext() if siblings is None else siblings.serve(),
+        checker.run(),
+        nullcontext() if shared is None else share_quarantine(shared.cache, results.quarantine),
+    ):
+        yield
+
+
+@asynccontextmanager
 async def ended_aside(block: AbstractContextManager[Entered]) -> AsyncGenerator[Entered]:
     """Enter the context manager `block` at once, and leave it in a thread, because its end may wait for a disk."""
     entered = block.__enter__()
@@ -193,6 +204,11 @@ async def connect_redis(
     finally:
         await shared.cache.flush()
         await link.stop()
+
+
+def build_body_budget(size: int, metrics: Metrics) -> ResourceBudget:
+    """Return the memory of `size` bytes that request bodies share. Refusals are counted."""
+    return ResourceBudget(size, partial(metrics.count_rejection, "share"))
 
 
 def build_results(

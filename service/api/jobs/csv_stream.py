@@ -21,8 +21,8 @@ class CsvWriter:
     def write(self, found: Iterable[dict[str, Any]]) -> bytes:
         """Return the result objects `found` as CSV (RFC 4180). The header precedes the first rows.
 
-        The bytes are empty while rows are held back. Rows are held back until a result object has an answer, because
-        its columns are the header.
+        The header has the columns of the first result object with an answer. Until there is one, rows are held back,
+        and the bytes are empty.
         """
         self._pending += found
         if not self._columns and not any("answers" in row for row in self._pending):
@@ -32,7 +32,8 @@ class CsvWriter:
     def finish(self) -> bytes:
         """Return the rows that `write` held back because no result object had an answer.
 
-        The bytes are empty if none were held back. Their columns are those of the first result object.
+        The bytes are empty if no rows were held back. The header precedes the rows, with the columns of the first of
+        these result objects.
         """
         return self._flush() if self._pending else b""
 

@@ -20,10 +20,11 @@ def stored_bytes(database: sqlite3.Connection) -> int:
 
 
 def make_room(database: sqlite3.Connection, requester: str, quota: Quota, counted: int) -> None:
-    """Remove ended jobs until a requester (client) may store `counted` more bytes.
+    """Remove ended jobs until a requester (group or address) may store `counted` more bytes.
 
-    Raise QueueFull if the requester has at least as many active jobs as are free in the quota, or would store more
-    bytes than are free even after the removal of ended jobs. `quota` limits all jobs together.
+    `quota` limits the active jobs and the bytes of all requesters together. Raise QueueFull if the requester has at
+    least as many active jobs as the quota leaves free. Only ended jobs of requesters that store at least as much as
+    this one are removed. Raise QueueFull if the requester would still hold more bytes than are free then.
     """
     count = f"SELECT count(*), coalesce(sum(requester = ?), 0) FROM jobs WHERE {ACTIVE}"
     everybody, own = database.execute(count, (requester,)).fetchone()

@@ -383,9 +383,10 @@ class SqliteStore:
             remove(database, job_id)
 
     def release_claims(self, engine_version: str, worker: str) -> None:
-        """End the claims of all other workers on jobs of this engine version, because these workers died.
+        """End the claims of all workers but `worker` on active jobs of this engine version, because these workers died.
 
-        The tries of these workers do not count. A claim is the right of a worker to compute a chunk of a job.
+        The number of failed tries of their chunks does not grow. A claim is the right of a worker to compute a chunk of
+        a job.
         """
         with self._file.write_transaction() as database:
             database.execute(

@@ -105,7 +105,8 @@ def audit_against_background(
     shrinkage : float or None
         rho in [0, 1], or None for the estimate of Chen and others.
     doubt : float
-        Probability that any upper bound of a susceptibility, or of the largest variance, is too small.
+        Largest probability that one or more of the upper bounds, of susceptibilities and of the largest variance, are
+        too small.
     generator : numpy.random.Generator
         Source of the noise that is added to the background if the noise of the release is isotropic.
 
@@ -117,8 +118,8 @@ def audit_against_background(
     Raises
     ------
     OutOfDomain
-        A query is a background gradient, the covariance is singular, or a whitened gradient exceeds the range of
-        `check_range`.
+        A query is a background gradient, the covariance is singular, the release is implausibly far from the background
+        mean, or a whitened query exceeds `LARGEST_DEVIATION` (`check_range`).
     """
     _check_disjoint(query_gradients, background)
     center = background.mean(axis=0)
@@ -180,11 +181,11 @@ def _pool(difference: FloatArray, centred: FloatArray, v: float, shrinkage: floa
 
 
 def shrinkage_of(covariance: FloatArray, count: int) -> float:
-    """Return the weight rho of the identity in a shrunk covariance matrix, by Ledoit and Wolf's estimate.
+    """Return the weight rho of the identity in a shrunk covariance matrix, by the estimate of Chen and others.
 
     rho is min(1, ((b - 2)/b tr S^2 + tr^2 S)/((b + 2)(tr S^2 - tr^2 S/d))). S is `covariance`, shape (d, d), tr its
-    trace, and b = `count` the number of samples. The estimate is averaged over all normal samples of mean 0 with the
-    same S.
+    trace, and b = `count` the number of samples. The estimate is that of Ledoit and Wolf, averaged over all normal
+    samples of mean 0 with the same S.
     """
     squares, squared_trace = float(np.sum(covariance**2)), float(np.trace(covariance)) ** 2
     spread = (count + 2) * (squares - squared_trace / len(covariance))
@@ -196,8 +197,8 @@ def _compare(pooled: _Pooled, offsets: FloatArray) -> tuple[FloatArray, FloatArr
     """Return the correlation r of every query with the release, and an upper bound of ln P(T >= t(r)).
 
     `pooled` describes the release and the background gradients. `offsets` are the query gradients minus the pooled
-    mean, shape (q, d). T has Student's law, and t(r) is the t statistic of the correlation r. Both results have shape
-    (q,).
+    mean, shape (q, d). T has Student's law with b - 1 degrees for b background gradients, and t(r) is the t statistic
+    of the correlation r. Both results have shape (q,).
     """
     from scipy.special import stdtr
 
@@ -221,8 +222,9 @@ def _log_likelihood_ratio(pooled: _Pooled, offsets: FloatArray, r: FloatArray, a
     `offsets` are the queries minus the pooled mean, shape (q, d), and `r` their correlations with the release, shape
     (q,). c(kappa) is an upper bound of ln E exp(kappa r) over non-members. The value is the log-likelihood ratio of r
     when membership tilts the density of r by exp(kappa r). kappa estimates the shift of the release along the test
-    direction, from quantities that do not depend on r. It is proportional to `amplitude`. So E exp <= 1 over
-    non-members, however far kappa is from the truth.
+    direction, from quantities that do not depend on r. kappa is proportional to `amplitude`, the shift of the scaled
+    release relative to the offset of a member. So the mean of exp(value) over non-members is at most 1, however far
+    kappa is from the truth.
     """
     h = offsets @ pooled.axes
     directions = h / pooled.metric

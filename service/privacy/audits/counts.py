@@ -74,7 +74,10 @@ class Region:
         )
 
     def oriented(self) -> tuple[Region, Region]:
-        """Return this region of an attack's rates, and the region of the attack that makes the opposite decisions."""
+        """Return this region of an attack's rates, and the region of the attack that makes the opposite decisions.
+
+        Bounds of privacy parameters take the larger result of both.
+        """
         return self, self.reversed()
 
 
@@ -97,7 +100,8 @@ def region(true_positives: int, members: int, false_positives: int, non_members:
     Raises
     ------
     OutOfDomain
-        For impossible counts.
+        If `members` or `non_members` is below 1, or a number of positives is not between 0 and the number of its
+        records.
 
     Notes
     -----
@@ -121,7 +125,8 @@ def clopper_pearson(
     """Return the Clopper-Pearson interval of a rate, given `successes` out of `trials`.
 
     The interval is wrong with probability at most `tail` on either side. `lower` solves P(Bin(trials, p) >= successes)
-    = tail for p, and `upper` solves P(Bin(trials, p) <= successes) = tail. Error messages use both names.
+    = tail for p, and `upper` solves P(Bin(trials, p) <= successes) = tail. Raises OutOfDomain for impossible counts,
+    with the names `trials_name` and `successes_name`.
     """
     if trials < 1:
         raise OutOfDomain(trials_name, trials, "at least 1")
@@ -224,7 +229,10 @@ def epsilon(rates: Region, delta: float) -> Enclosure:
 
 
 def _ratio(numerator: float, denominator: float, sign: int) -> float:
-    """Return ln(numerator/denominator), rounded down (`sign` -1) or up (1); -inf without a positive numerator."""
+    """Return ln(numerator/denominator), rounded down (`sign` -1) or up (1).
+
+    The result is -inf if the numerator is not positive, otherwise inf if the denominator is 0.
+    """
     if numerator <= 0:
         return -math.inf
     if denominator == 0:

@@ -93,13 +93,14 @@ class StepAudit:
         Largest eigenvalue of Sigma, or an upper bound for an estimated Sigma. The bound is infinite unless the noise is
         isotropic.
     shrinkage : float
-        Weight of the multiple of the identity in the covariance.
+        Weight of the multiple of the identity in the estimated covariance; 0 for a known law.
     statistic : array
         Test statistic, small for members.
     log_p_value : array
         Upper bound of ln p under H0.
     log_likelihood_ratio : array
-        ln of the density under H1 over the density under H0, in nats.
+        ln of the density under H1 over the density under H0, in nats. With an estimated law the ratio is approximate,
+        but its mean under H0 is at most 1.
     """
 
     dimension: int
@@ -125,7 +126,7 @@ def audit_step(
     Parameters
     ----------
     mean_gradient : array, shape (d,) or (q, d)
-        Released mean with its noise, or such a release for each query.
+        Released mean with its noise: one release for all queries, or one for each query.
     query_gradients : array, shape (q, d)
         Gradients of the queries.
     law : GradientLaw
@@ -145,7 +146,7 @@ def audit_step(
     Raises
     ------
     OutOfDomain
-        For implausibly large gradients.
+        If an entry of the whitened release or of a whitened query exceeds `LARGEST_MEAN` or `LARGEST_DEVIATION`.
     """
     x, g = law.whitened(mean_gradient), law.whitened(query_gradients)
     check_range("mean_gradient", x, LARGEST_MEAN)
@@ -265,7 +266,8 @@ def log_likelihood_ratios(steps: list[StepAudit]) -> FloatArray:
     Returns
     -------
     array, shape (q,)
-        Score in nats that ranks the queries. Every threshold of the score is an optimal test.
+        Score in nats that ranks the queries. For a known law of the gradients, every threshold of the score is an
+        optimal test.
     """
     return np.sum([step.log_likelihood_ratio for step in steps], axis=0)
 
@@ -293,9 +295,9 @@ def effective_batch_size(
 
     Notes
     -----
-    t is std^2/lambda, where lambda is the largest variance. If C bounds the gradients, lambda <= C^2 (Leemann et al.
-    2023, Theorem 5.1), and the smaller value is used. Less noise gives a stronger attack, so the curve of N is a bound
-    for all directions.
+    For isotropic noise t is std^2/lambda, where lambda is the largest variance. If C bounds the gradients, lambda <=
+    C^2 (Leemann et al. 2023, Theorem 5.1), and the smaller value is used. For noise proportional to the gradients'
+    covariance t is std^2. Less noise gives a stronger attack, so the curve of N is a bound for all directions.
     """
     bound = largest_variance if max_grad_norm is None else min(largest_variance, max_grad_norm**2)
     return batch_size + (noise.std * batch_size) ** 2 / (1.0 if noise.proportional else bound)

@@ -89,13 +89,15 @@ def theory_curve(dimension: int, effective_batch_size: float, susceptibilities: 
     Returns
     -------
     ConcaveCurve
-        Bounds of the power at every false positive rate.
+        Bounds of the power at every false positive rate. The lower bounds are those of the curve that the computation
+        uses, which is above the curve of the records if N is reduced or groups replace the records.
 
     Notes
     -----
     The nodes are 400 likelihood-ratio levels t. With s = 2(N-1)(K/2 + (d/2) ln(N/(N-1)) - t), the rate is alpha(t) =
     mean F[chi2'_d(N K)](s), and the power is mean F[chi2'_d((N-1)K)](N s/(N-1)). F is the distribution function of a
-    noncentral chi-square law, and the mean is over records.
+    noncentral chi-square law, and the mean is over records, of which more than 32 are replaced by
+    `susceptibility_groups`.
     """
     groups, weights = susceptibility_groups(susceptibilities)
     # Power decreases with N, so a smaller N gives an upper bound.
@@ -127,8 +129,8 @@ def _levels(dimension: int, n: float, groups: FloatArray, logs: float) -> FloatA
 
     The false positive rates reach from deep in the lower tail of the statistic under H0 to far above the mean of the
     statistic. Most levels are equally spaced. The other levels resolve the smallest thresholds, which matter in few
-    dimensions. `groups` has the largest susceptibility and the weight of each group of records. `n` is the effective
-    batch size, and `logs` a constant of the log-likelihood ratio.
+    dimensions. `groups` has the largest susceptibility of each group of records, shape (groups,). `n` is the effective
+    batch size, and `logs` is (d/2) ln(n/(n - 1)) for d = `dimension`.
     """
     mean = dimension + n * groups
     deviation = np.sqrt(2 * dimension + 4 * n * groups)

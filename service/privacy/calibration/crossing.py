@@ -70,17 +70,18 @@ class Crossing:
     Attributes
     ----------
     evaluate : callable
-        Evaluates the condition at a number, or returns None if it cannot decide. Between numbers where the condition
-        fails and holds, such a number counts as one where it fails. Outside, the search evaluates no number farther
-        out.
+        Evaluates the condition at a number, or returns None if it cannot decide. A None between a number where the
+        condition fails and one where it holds counts as a failure. A None beyond all evaluated numbers ends the search
+        at numbers closer than that one.
     scale : Scale
         Numbers of the search.
     evaluations : list of Evaluation
-        Known evaluations.
+        Evaluations that are known before `run`, which appends its own.
     outside : Evaluation or None
-        After `run`, the last evaluated number where the condition does not hold; None without such a number.
+        After `run`, the evaluation with the largest coordinate of those where the condition fails; None without one.
     inside : Evaluation or None
-        After `run`, the first evaluated number beyond `outside` where the condition holds; None without such a number.
+        After `run`, the evaluation with the smallest coordinate, above that of `outside`, where the condition holds;
+        None without one.
     """
 
     evaluate: Callable[[float], Evaluation | None]
@@ -96,7 +97,8 @@ class Crossing:
     def run(self, start: float) -> None:
         """Search from the number `start` until numbers on both sides of the crossing are neighbours.
 
-        The search ends earlier at an endpoint of the range. The crossing is where the condition begins to hold.
+        `start` counts only if there are no known `evaluations`. The search ends earlier at an endpoint of the range, or
+        next to a number that cannot be decided. The crossing is where the condition begins to hold.
         """
         self._update_bracket()
         following: float | None = start if not self.evaluations else self._next()
@@ -135,10 +137,11 @@ class Crossing:
         return None
 
     def _next_outside(self, anchor: Evaluation, way: int, end: float, refused: float | None) -> float | None:
-        """Return the next number to evaluate beyond all evaluated numbers, or None at the end of the range.
+        """Return the next number to evaluate beyond all evaluated numbers, or None if no number is left.
 
         `anchor` is the outermost evaluation, `way` the direction (1 or -1), `end` the endpoint of the range, and
-        `refused` a number at which the condition could not be decided.
+        `refused` a number at which the condition could not be decided. None means that `anchor` is at `end` or next to
+        `refused`.
         """
         scale = self.scale
         if anchor.at == end or (refused is not None and scale.are_neighbours(anchor.at, refused)):
@@ -166,9 +169,9 @@ class Crossing:
     def _distance(self, anchor: Evaluation, way: int, unknown: float) -> float:
         """Estimate the distance of the crossing from `anchor`, in the coordinate (signed logarithm).
 
-        The heights of evaluations decrease to 0 at the crossing. The distance follows from the secant through two
-        evaluations, or from a default slope after a single evaluation. `way` is the direction of the search (1 or -1),
-        and `unknown` is returned without a usable slope.
+        The heights of evaluations decrease to 0 at the crossing. The distance follows from the secant through `anchor`
+        and the nearest other evaluation, or from a default slope without another one. `way` is the direction of the
+        search (1 or -1), and `unknown` is returned without a usable slope.
         """
         others = [each for each in self.evaluations if each is not anchor and math.isfinite(each.height)]
         if not math.isfinite(anchor.height):

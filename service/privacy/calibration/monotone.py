@@ -260,7 +260,7 @@ def steps_follow(kind: str, field: str, fields: Mapping[str, object]) -> bool:
 
     `fields` are all fields of the mechanism. Privacy is then not monotone in the field: a smaller sampling rate gives
     more steps for the same epochs, and the number of steps is rounded up. Shuffled epochs are monotone
-    (`MORE_BATCHES`).
+    (`MORE_BATCHES`), so that the result is False for them.
     """
     return (
         kind == "dpsgd" and field in SIZES and fields.get("epochs") is not None and fields.get("sampling") != "shuffled"

@@ -45,7 +45,7 @@ class Scale:
 
     @property
     def least_step(self) -> float:
-        """Smallest step of the search in the coordinate, at most the distance of neighbours.
+        """Smallest step of the search in the coordinate, 0.3 times `reach`.
 
         The coordinate of a number is its logarithm times `side`.
         """
@@ -53,7 +53,10 @@ class Scale:
 
     @property
     def reach(self) -> float:
-        """Largest distance between neighbouring numbers in the coordinate, ln(1 + `tolerance`); not for integers."""
+        """Largest distance between neighbouring numbers in the coordinate, ln(1 + `tolerance`).
+
+        Neighbouring integers differ by 1 instead, whatever their distance in the coordinate.
+        """
         return math.log1p(self.tolerance)
 
     def coordinate(self, number: float) -> float:

@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 class AbstractMechanism(ABC):
     """Frozen, final description of a mechanism.
 
-    `type` is the name of the mechanism in requests, and the fields have the names of requests.
+    `type` is the name of the mechanism in requests, and the fields have the names of requests. A subclass defines
+    `elementary_steps`, and the premises and hazards that it adds.
     """
 
     __slots__ = ()
@@ -117,10 +118,11 @@ def _nodes_of(mechanism: AbstractMechanism) -> list[tuple[AbstractMechanism, boo
 
 
 class StepPart:
-    """Numbers of a step that composition engines need; subclasses exist for each kind of step.
+    """Numbers of a step that composition engines need.
 
-    `decays` states whether e^{K(s)}, for the cumulant generating function K of the loss, decays along every inversion
-    contour, because the loss has a density.
+    Each kind of step has a subclass (`Part`), which adds its numbers, defines `spread`, and overrides the properties
+    that apply to it. `decays` states whether e^{K(s)}, for the cumulant generating function K of the loss, decays along
+    every inversion contour, because the loss has a density.
     """
 
     __slots__ = ()
@@ -143,8 +145,8 @@ class StepPart:
     def jump(self) -> tuple[float, float] | None:
         """Ratio of the noise to the largest shift of the release, and the probability that the record is sampled.
 
-        Such a step has a rare large loss, when the record is sampled. The property is None for steps without sampling
-        and without several shifts.
+        Such a step has a rare large loss, when the record is sampled. The property is None for steps without a sampling
+        rate and without several shifts.
         """
         return None
 
@@ -189,7 +191,7 @@ class GaussianPart(StepPart):
 
     @property
     def spread(self) -> float:
-        """Approximate standard deviation of the privacy loss, nats."""
+        """Standard deviation of the privacy loss under either hypothesis, nats, rounded up."""
         return self.shift.upper
 
     @property
@@ -224,7 +226,7 @@ class SampledGaussianPart(StepPart):
 
     @property
     def spread(self) -> float:
-        """Approximate standard deviation of the privacy loss, nats."""
+        """Approximate standard deviation of the privacy loss (nats) under either hypothesis, at most 1."""
         return min(self.sample_rate / self.noise_multiplier, 1.0)
 
     @property
@@ -272,7 +274,7 @@ class LaplacePart(StepPart):
 
     @property
     def spread(self) -> float:
-        """Approximate standard deviation of the privacy loss, nats."""
+        """Approximate standard deviation of the privacy loss (nats) under either hypothesis, at most 1."""
         return min(self.sample_rate * self.loss, 1.0)
 
     @property
@@ -300,7 +302,7 @@ class TwoPointPart(StepPart):
 
     @property
     def spread(self) -> float:
-        """Approximate standard deviation of the privacy loss, nats."""
+        """Approximate standard deviation of the privacy loss (nats) under either hypothesis, at most 1."""
         return min(max(self.epsilon, self.delta), 1.0)
 
 
@@ -354,7 +356,7 @@ class GaussianMixturePart(StepPart):
 
     @property
     def spread(self) -> float:
-        """Approximate standard deviation of the privacy loss, nats."""
+        """Approximate standard deviation of the privacy loss (nats) under either hypothesis, at most 1."""
         return min(self.mean_shift, 1.0)
 
     @property
@@ -404,7 +406,7 @@ class AtomsPart(StepPart):
 
     @property
     def spread(self) -> float:
-        """Approximate standard deviation of the privacy loss, nats."""
+        """Approximate standard deviation of the privacy loss (nats) under H0, at most 1."""
         return min(self.law.spread, 1.0)
 
 
@@ -456,7 +458,8 @@ class AbstractStep(AbstractMechanism):
     """Elementary step with its own pair of laws, from which its trade-off curves and loss laws follow.
 
     A pair is the law of the release without and with the record. A described step has the pair for one record added or
-    removed; `under` returns the step with the pair for other neighbours.
+    removed; `under` returns the step with the pair for other neighbours. A subclass defines `under` and `curves`, and
+    overrides what engines can use, such as `part` or `atomic_law`.
     """
 
     __slots__ = ()
@@ -486,8 +489,8 @@ class AbstractStep(AbstractMechanism):
     def part(self) -> Part | None:
         """Return the numbers that engines need to compose the step, or None for a step of another kind.
 
-        The numbers describe the law of the step, such as noise and sampling rate. Known kinds are Gaussian and Laplace
-        steps, sampled or not, and steps with two losses.
+        The numbers describe the law of the step, such as noise and sampling rate. Known kinds (`Part`) are Gaussian and
+        Laplace steps, sampled or not, mixtures of shifted Gaussians, and steps with two or any listed losses.
         """
         return self.two_point()
 
@@ -509,6 +512,8 @@ class AbstractStep(AbstractMechanism):
 
     def loss_atoms(self) -> tuple[tuple[float, float], ...]:
         """Return the privacy losses that have positive probability under H0 (record absent).
+
+        Losses of negligible probability may be left out. The result is empty if there are none, or too many to list.
 
         Returns
         -------
@@ -631,7 +636,8 @@ class AbstractStep(AbstractMechanism):
 class ResolvedStep(AbstractStep):
     """Step whose worst-case pair of laws is fixed, whatever the neighbouring relation.
 
-    Such steps come from the method `under` of a described step, from an engine, or from a threat model.
+    Such steps come from the method `under` of a described step, from an engine, or from a threat model. A subclass
+    defines `curves`.
     """
 
     __slots__ = ()
@@ -646,8 +652,8 @@ class ResolvedStep(AbstractStep):
 class DescribedStep(AbstractStep):
     """Step as a request describes it, before the neighbouring relation is known.
 
-    The method `under` returns the step with its pair of laws. The curves of this step are those between the
-    `default_neighbours`, by default of one added record.
+    A subclass defines the method `under`, which returns the step with its pair of laws. The curves, numbers and laws of
+    this step are those between the `default_neighbours`, by default of one added record.
     """
 
     __slots__ = ()

@@ -208,7 +208,10 @@ class DpSgd(AbstractMechanism):
 
 
 def whole(number: Fraction) -> int:
-    """Return a number of batches, rounded up to a whole number unless a whole number is within rounding."""
+    """Return a number of batches, rounded up to a whole number of at least 1.
+
+    A number that differs from a whole number by at most `NEARLY` (relative) is rounded to it.
+    """
     nearest = max(round(number), 1)
     return nearest if abs(number - nearest) <= NEARLY * number else math.ceil(number)
 

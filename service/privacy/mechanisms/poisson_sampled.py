@@ -88,11 +88,11 @@ class PoissonSampled(AbstractStep):
 
     Notes
     -----
-    u is a unit vector, q the sampling rate and mu = 1/sigma. One pair of data sets attains the curve in every step and
-    in both directions: all other records add nothing to any query, and the record moves the query by its whole
-    sensitivity if it is drawn. So the laws are the pair itself. In the add direction the hypothesis without the record
-    is that of `mechanism`. A composition keeps this orientation in all its steps. An empty record adds nothing whether
-    it is drawn or not, so that `zero_out` has the same pair.
+    u is a unit vector, q the sampling rate and mu = 1/sigma. N(x) is the normal law of mean x and variance 1. One pair
+    of data sets attains the curve in every step and in both directions: all other records add nothing to any query, and
+    the record moves the query by its whole sensitivity if it is drawn. So the laws are the pair itself. In the add
+    direction the hypothesis without the record is that of `mechanism`. A composition keeps this orientation in all its
+    steps. An empty record adds nothing whether it is drawn or not, so that `zero_out` has the same pair.
 
     Gaussian steps have further pairs. If k records are added or zeroed, with u each, Binom(k, q) of them are drawn.
     N(0) against sum_i Binom(k, q)(i) N(i mu) dominates, and is attained as above (Ganesh 2024).

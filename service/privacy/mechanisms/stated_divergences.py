@@ -55,7 +55,8 @@ MOST_RECORDS: Final = 1024
 class StatedDivergences(AbstractStep):
     """Any mechanism whose Renyi divergences between neighbours have stated bounds.
 
-    The bounds hold for one changed record. `records` is the number k of records that differ.
+    The bounds hold for one changed record. `records` is the number k of records that differ. A subclass has the bounds
+    as fields, and defines the abstract methods and properties from them.
 
     Notes
     -----
@@ -77,7 +78,7 @@ class StatedDivergences(AbstractStep):
 
     @abstractmethod
     def region(self) -> AbstractRegion | None:
-        """Return the pairs of two-outcome laws with these bounds, or None if some bound is 0."""
+        """Return the pairs of two-outcome laws with these bounds, or None if a bound of 0 means that they are equal."""
 
     @property
     @abstractmethod
@@ -221,7 +222,10 @@ def _polygon_curve(step: StatedDivergences) -> tuple[AbstractTradeOff, float] | 
 
 @lru_cache(maxsize=64)  # a curve remembers its boundary
 def class_curve(step: StatedDivergences) -> AbstractTradeOff:
-    """Return the trade-off curve of the worst case of one step (record added)."""
+    """Return the trade-off curve of the worst case of one step, in the add direction.
+
+    If some bound is 0, it is the curve of two equal laws.
+    """
     from service.privacy.trade_off.stated_class.curve import SymmetricClassTradeOff
     from service.privacy.trade_off.stated_class.one_direction import ForwardClassTradeOff
 

@@ -21,7 +21,7 @@ RecordT = TypeVar("RecordT", bound=tuple[Any, ...])
 def taken(record: RecordT, index: Any) -> RecordT:
     """Return a (named) tuple of arrays with the entries `index` of each array.
 
-    Fields may be tuples of arrays themselves, or None.
+    Fields may be tuples of arrays themselves, or None, which stays None.
     """
     return _made(record, [_entries(each, index) for each in record])
 
@@ -29,7 +29,7 @@ def taken(record: RecordT, index: Any) -> RecordT:
 def joined(records: Sequence[RecordT]) -> RecordT:
     """Return one (named) tuple of arrays, each the concatenation of that array of all `records` along the first axis.
 
-    Fields may be tuples of arrays themselves.
+    Fields may be tuples of arrays themselves, but not None.
     """
     columns = zip(*records, strict=True)
     return _made(records[0], [joined(each) if isinstance(each[0], tuple) else np.concatenate(each) for each in columns])

@@ -47,7 +47,7 @@ def within(center: arb, radius: arb) -> arb:
     Parameters
     ----------
     center, radius : arb
-        Centre, and distance whose absolute value counts.
+        Centre, and distance. The largest absolute value of the ball `radius` counts.
 
     Returns
     -------
@@ -87,7 +87,7 @@ def log_doubles(number: arb) -> tuple[float, float]:
     Returns
     -------
     (float, float)
-        The lower double is -inf if the ball contains 0.
+        The lower double is -inf if the ball contains 0, and both are -inf if the ball is exactly 0.
     """
     upper = doubles(number.upper().log())[1] if number.upper() > 0 else -math.inf
     lower = doubles(number.lower().log())[0] if number.lower() > 0 else -math.inf
@@ -109,7 +109,8 @@ def decimals(number: arb, digits: int, largest: float) -> tuple[str, str, str] |
     Returns
     -------
     tuple of str, or None
-        None if a bound is positive and below 10^-LARGEST_DECIMAL_EXPONENT.
+        Values outside [0, `largest`] are moved to its nearer endpoint. None if a bound is positive and below
+        10^-LARGEST_DECIMAL_EXPONENT.
     """
     if any(end > 0 and end.log() < -2.3 * LARGEST_DECIMAL_EXPONENT for end in (number.lower(), number.upper())):
         return None

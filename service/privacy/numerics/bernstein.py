@@ -89,8 +89,8 @@ def hyperbolic_moments(degree: int, x: FloatArray, terms: int) -> tuple[FloatArr
     Returns
     -------
     arrays, shape (m, n + 1)
-        Both moments, with a relative error below 4 `terms` u, u = 2^-53. B_{r,n} are the Bernstein polynomials of
-        degree n.
+        The moments with cosh, then those with sinh, with a relative error below 4 `terms` u, u = 2^-53. B_{r,n} are the
+        Bernstein polynomials of degree n.
 
     Notes
     -----

@@ -62,8 +62,8 @@ def _bets(values: FloatArray, widths: FloatArray, log_factor: float) -> tuple[Fl
     """Return the cautious and the trusting bets of each round, both in the shape of `values`, (rounds, columns).
 
     A bet is sqrt(2 l/(T v)) with l = `log_factor`, the number T of rounds, and the variance v of earlier rounds.
-    `widths` are the lengths of the ranges of the values. Trusting bets use the empirical variance alone, and cautious
-    bets add a prior variance.
+    `widths` are the lengths of the ranges of the values. Trusting bets use the empirical variance alone, and are 0 in
+    the first `ROUNDS_WATCHED` rounds. Cautious bets add a prior variance. Each kind has half of the capital.
     """
     rounds = len(values)
     # Subtract the first row, so that sums of squares do not cancel if all rows are nearly equal.
@@ -83,8 +83,9 @@ def _bets(values: FloatArray, widths: FloatArray, log_factor: float) -> tuple[Fl
 def _log_capital(values: FloatArray, bets: FloatArray, means: FloatArray) -> FloatArray:
     """Return the logarithm of the betting capital after all rounds, shape (columns,).
 
-    `values` and `bets` have shape (rounds, columns), and `means` shape (columns,). The capital is the product of
-    1 + bet (value - mean) over the rounds. It decreases with the assumed mean in `means`.
+    `values` and `bets` have shape (rounds, columns), and `means` shape (columns,). The capital is the product of 1 +
+    bet (value - mean) over the rounds. It decreases with the assumed mean in `means`. Bets are reduced so that no
+    factor is 0 or negative.
     """
     largest = LARGEST_SHARE / np.maximum(means, np.finfo(np.float64).tiny)
     factors = 1 + np.minimum(bets, largest) * (values - means)

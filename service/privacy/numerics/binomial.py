@@ -40,7 +40,8 @@ class BinomialIntervals:
 
     Notes
     -----
-    The mass above the k-th largest of n samples is distributed as Beta(k, n - k + 1) or stochastically larger.
+    The mass above the k-th largest of n samples has the law Beta(k, n - k + 1) if there are no atoms. With atoms the
+    mass at or above that sample is stochastically larger, and the mass strictly above it smaller.
 
     References
     ----------
@@ -98,7 +99,7 @@ class BinomialIntervals:
         return self._smallest_rank(probabilities, lambda fall_short: fall_short <= self.failure)
 
     def rank_within(self, probabilities: FloatArray) -> IntArray:
-        """Return the largest k with at most the given mass above the k-th largest sample, at the confidence.
+        """Return the largest k with at most the given mass strictly above the k-th largest sample, at the confidence.
 
         Parameters
         ----------
@@ -139,7 +140,7 @@ def mean_below(means: FloatArray, samples: int, failure: float) -> FloatArray:
     Returns
     -------
     array
-        Lower bounds, in the shape of `means`.
+        Lower bounds, in the shape of `means`: 1 minus the bounds `mean_above` of 1 - mean.
 
     References
     ----------

@@ -54,7 +54,7 @@ class TailTable:
         P(K > k)/P(K = k). Far below the mode the value may exceed every double. It is then infinite, like its error
         bound.
     log_beyond : array
-        Logarithm of `beyond`, with an additional relative error of 3 u (u = 2^-53).
+        ln of `beyond`. Beside the error of `beyond` it has an error of 3 u (u = 2^-53) relative to the logarithm.
     mass_error, beyond_error : array
         Relative error bounds of the mass and of `beyond`.
     """
@@ -211,9 +211,9 @@ class BinomialTails:
             more *= 2
 
     def row(self, first: int, end: int) -> int:
-        """Return how many consecutive ratios between `first` and `end` successes may be multiplied without underflow.
+        """Return how many consecutive ratios between `first` and `end` successes can be multiplied without underflow.
 
-        A ratio is P(K = k + 1)/P(K = k) for the binomial number K of successes.
+        A ratio is P(K = k + 1)/P(K = k) for the binomial number K of successes. The result is from 1 to `LONGEST_ROW`.
         """
         return min(LONGEST_ROW, self._chain(first, end))
 

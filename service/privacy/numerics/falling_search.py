@@ -89,8 +89,8 @@ class FallingSearch:
         """Evaluate functions in rounds until the intervals around all roots are at rounding width or stop shrinking.
 
         A round calls `evaluate` with new points of shape (K, m) and the indices, shape (m,), of the functions that are
-        still searched. It returns their values there. The search also ends after MOST_ROUNDS rounds, and when the
-        allowed work is spent.
+        still searched. `evaluate` returns the values of these functions at the points. The search also ends after
+        MOST_ROUNDS rounds, and when the allowed work is spent.
         """
         active = np.arange(len(self.left))
         for _ in range(MOST_ROUNDS):

@@ -34,7 +34,7 @@ class LatticeMasses:
     lost : float
         Upper bound of the total mass that the lower bounds leave out.
     relative : float
-        Bound of the relative error of each mass.
+        Bound of the rounding error of ln of each mass.
     """
 
     first: int
@@ -53,7 +53,10 @@ class LatticeMasses:
         )
 
     def trimmed(self, mass: float) -> LatticeMasses:
-        """Return the law without its outermost integers, whose total mass is about `mass` on either side."""
+        """Return the law without its outermost integers, whose total mass is about `mass` on either side.
+
+        Their mass is added to `lost`.
+        """
         masses = np.where(self.masses < FAINTEST, 0.0, self.masses)
         start, stop = window(np.cumsum(masses), np.cumsum(masses[::-1]), mass)
         left_out = float(masses[:start].sum() + masses[stop:].sum())
@@ -97,14 +100,14 @@ def window(left: FloatArray, right: FloatArray, mass: float) -> tuple[int, int]:
     Parameters
     ----------
     left, right : array
-        Running sums from the left and from the right.
+        Rising running sums of n masses from the left, and from the right (last mass first); shape (n,).
     mass : float
         Largest sum outside the range, on each side.
 
     Returns
     -------
     (int, int)
-        Start and stop of the range.
+        Start and stop of the range; the whole range if no index would be left.
     """
     start = int(np.searchsorted(left, mass, side="right"))
     stop = len(right) - int(np.searchsorted(right, mass, side="right"))
@@ -114,7 +117,8 @@ def window(left: FloatArray, right: FloatArray, mass: float) -> tuple[int, int]:
 def folded(law: Law, count: int, plus: Callable[[Law, Law], Law], trimmed: Callable[[Law, int], Law]) -> Law:
     """Return the law of a sum of `count` independent terms with one law, by about 2 log2(count) sums of two laws.
 
-    `plus` adds two laws. `trimmed(law, terms)` shortens each sum, given the number of its terms.
+    `plus` adds two laws. `trimmed(law, terms)` shortens each sum, given the number of its terms. `law` itself is not
+    shortened.
     """
     total, terms = law, 1
     for bit in format(count, "b")[1:]:

@@ -165,7 +165,8 @@ def sectioned(
     -------
     (array, array)
         Endpoints of the brackets, shape (n,). A condition is false at the first and true at the second. Both are `low`
-        where the condition holds there. The second is infinite where it holds at no point of the first round.
+        where the condition holds there. Where the condition holds at no point of the first round, the first is `low`
+        and the second infinite.
     """
     known = np.zeros(len(low), dtype=bool)
     for _ in range(rounds):
@@ -193,7 +194,7 @@ def sectioned_root(function: Callable[[FloatArray], FloatArray], low: float, hig
     -------
     float
         Root, accurate to two units in the last place of the root or of the width of the bracket. Without a change of
-        sign it is an endpoint.
+        sign it is `low`.
 
     Notes
     -----
@@ -231,7 +232,8 @@ def falling_roots(
     Returns
     -------
     root, slope : arrays
-        Approximate roots and the derivatives there.
+        Approximate roots, and the derivatives at the points before the last step. Without a change of sign the root is
+        about 0 or 1.
     """
     low, high = np.zeros_like(first), np.ones_like(first)
     chord = first / (first - last)

@@ -102,7 +102,7 @@ class FourierSums:
         self._outer: ComplexArray = np.asarray(-1j * rows, dtype=np.complex128)
 
     def rounding(self, points: int) -> int:
-        """Return an upper bound of the rounding error of sums at `points` values of x.
+        """Return an upper bound of the absolute rounding error of each of the sums at `points` values of x.
 
         The unit is 2^-53 times the sum of |W_k| over the weights W_k of a sum.
         """

@@ -32,7 +32,7 @@ class Deadline:
     is_over : callable
         Returns whether a share of the available time is over.
     was_met : bool
-        Whether the deadline interrupted a part.
+        Whether a part asked and was told that its share of the time is over, so that the deadline interrupted it.
     """
 
     is_over: Callable[[float], bool]
@@ -59,7 +59,9 @@ class Work:
     kept : dict
         Results that this request computes only once.
     cut_short : bool
-        Whether a search of the present evaluation ended because the allowed work was spent.
+        Whether a search of the present evaluation ended because the allowed work was spent, or the deadline passed.
+    deadline : Deadline or None
+        Deadline of the request; None without one, and for work that other requests share.
     """
 
     done: float = 0.0
@@ -82,7 +84,8 @@ _DEADLINE: ContextVar[Deadline | None] = ContextVar("deadline", default=None)
 def ends_when(is_over: Callable[[float], bool]) -> Generator[Deadline]:
     """End the parts of a request, in this block, once `is_over(share)` is true for their share of the time (0 to 1).
 
-    Work inside `count_separately` has no deadline, because other requests use its results too.
+    The functions `is_late` and `is_spent` tell this to the parts; nothing is raised. Work inside `count_separately` has
+    no deadline, because other requests use its results too.
     """
     deadline = Deadline(is_over)
     token = _DEADLINE.set(deadline)
@@ -99,7 +102,10 @@ def is_late(share: float = 1.0) -> bool:
 
 
 def at_most(allowance: float) -> AbstractContextManager[Work]:
-    """Count the work in this block, and limit it to `allowance` microseconds and to what an outer limit has left."""
+    """Count the work in this block, and limit it to `allowance` microseconds and to what an outer limit has left.
+
+    Nothing is raised at the limit: `is_spent` then tells searches to end.
+    """
     return _AtMost(allowance)
 
 
@@ -178,8 +184,29 @@ def compute_once(key: Hashable, compute: Callable[[], Result]) -> Result:
     return found
 
 
+def compute_complete_once(owner: object, key: Hashable, compute: Callable[[], Result]) -> Result:
+    """Return the result of `compute`, which a request keeps for each `owner` and `key` if no search was cut short.
+
+    Outside of a counting block (`at_most`) every call computes the result anew.
+    """
+    work = _COUNTED.get()
+    if work is None:
+        return compute()
+    name = (id(owner), key)
+    if name not in work.kept:
+        found, is_complete = run_to_end(compute)
+        if not is_complete:
+            return found
+        work.kept[name] = owner, found  # the stored owner keeps its id
+    result: Result = work.kept[name][1]
+    return result
+
+
 def replace_kept(key: Hashable, value: object) -> None:
-    """Replace the result stored for `key`, which `compute_once` returns in this request, by `value`."""
+    """Replace the result stored for `key`, which `compute_once` returns in this request, by `value`.
+
+    Outside of a counting block (`at_most`) nothing is stored.
+    """
     work = _COUNTED.get()
     if work is not None:
         work.kept[key] = value
@@ -198,7 +225,7 @@ def remaining_work() -> float:
 
 
 def is_spent(needed: float = 0.0) -> bool:
-    """Return whether the work allowed to the request does not cover `needed` further microseconds."""
+    """Return whether the allowed work does not cover `needed` further microseconds, or the deadline has passed."""
     work = _COUNTED.get()
     if work is None:
         return False

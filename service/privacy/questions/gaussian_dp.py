@@ -1,15 +1,16 @@
 """Gaussian differential privacy as a summary: the mu of the largest Gaussian curve below a given curve.
 
-mu is the supremum of Phi^-1(power) - Phi^-1(alpha) over the part of a curve where alpha >= a_min and beta >= b_min. Two
-methods compute it: tangents of the curve (`gdp_tangents.py`), or points of the curve where points are inexpensive
-(`gdp_cells.py`).
+mu is the supremum of Phi^-1(power) - Phi^-1(alpha) over the part of a curve where alpha >= a_min and beta >= b_min.
+`gdp_range.py` computes mu over one range of a curve. This module combines ranges, curves and both directions.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field, replace
-from typing import Final
+from functools import partial
+from typing import Literal, TypeVar
 
 import numpy as np
 from scipy import special
@@ -17,12 +18,14 @@ from scipy import special
 from service.privacy.enclosure import Enclosure, EnclosureArray, Evidence
 from service.privacy.errors import OutOfDomain
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
+from service.privacy.numerics.work import compute_complete_once
 from service.privacy.questions.empty_range import NOTHING_IN_RANGE, RANGE_MAY_BE_EMPTY
-from service.privacy.questions.gdp_cells import CellSearch, Half
-from service.privacy.questions.gdp_lists import ListSearch, strongest_parts
-from service.privacy.questions.gdp_tangents import STRONGEST, Bounds, tangent_bounds
+from service.privacy.questions.gdp_lists import ListSearch
+from service.privacy.questions.gdp_range import PROVED_FROM, Needed, corner, over_range
+from service.privacy.questions.gdp_tangents import STRONGEST
 from service.privacy.questions.normal_points import CLOSE, SMALLEST_RATE, normal_points
 from service.privacy.questions.reading import Reading
+from service.privacy.questions.strongest_parts import strongest_parts
 from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.approximate_dp import ApproximateDpTradeOff
 from service.privacy.trade_off.combinators.bracketed import Bracketed
@@ -30,11 +33,13 @@ from service.privacy.trade_off.combinators.easiest import EasiestOf
 from service.privacy.trade_off.combinators.symmetrised import Symmetrised
 from service.privacy.trade_off.delegating import MemoisedCurve
 from service.privacy.trade_off.enclosed.ulps import LOG_QUANTILE_ERROR
+from service.privacy.trade_off.pair import TradeOffPair
 from service.privacy.trade_off.shifted.gaussian import GaussianTradeOff
 
+Direction = Literal["add", "remove", "both"]
+Result = TypeVar("Result")
+
 SOURCE = "Dong, Roth, Su 2022, Definition 2.6; smallest mu over the stated range of error rates"
-PROVED_FROM = 1e-12
-"""Smallest rates of the search if only a limit bounds mu over the whole curve."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,18 +50,6 @@ class GdpReading(Reading):
     """
 
     global_mu: Enclosure = field(kw_only=True)
-
-
-@dataclass(frozen=True, slots=True)
-class Needed:
-    """Bounds of mu that are needed, and the searches of curves whose profiles are evaluated in lists."""
-
-    lower: bool = True
-    upper: bool = True
-    lists: tuple[ListSearch, ...] = ()
-
-
-BOTH: Final = Needed()
 
 
 def mu(
@@ -94,39 +87,116 @@ def mu(
     The relative width is at most 1e-8 where mu >= 1e-6, for single steps, sampled steps and a run of 300 steps (tested
     over three ranges).
     """
-    for name, value in (
-        ("false_positive_rate_min", false_positive_rate_min),
-        ("type_two_error_min", type_two_error_min),
-    ):
+    return _of_valid(curve, false_positive_rate_min, type_two_error_min, Needed(lower, upper))
+
+
+def _of_valid(curve: AbstractTradeOff, rate_min: float, error_min: float, needed: Needed) -> GdpReading:
+    """Return mu of a curve over a range of error rates after a check of `rate_min` and `error_min`."""
+    for name, value in (("false_positive_rate_min", rate_min), ("type_two_error_min", error_min)):
         if not 0 <= value <= 1:
             raise OutOfDomain(name, value, "in [0, 1]")
-    needed = Needed(lower, upper)
+    return _of_curve(curve, rate_min, error_min, needed)
+
+
+def mu_in_direction(
+    pair: TradeOffPair, direction: Direction, false_positive_rate_min: float, type_two_error_min: float
+) -> GdpReading:
+    """Return `mu` of a curve of `pair`, the one of the given direction, over a range of error rates.
+
+    Parameters
+    ----------
+    pair : TradeOffPair
+        Curves of a mechanism.
+    direction : "add", "remove" or "both"
+        The curve.
+    false_positive_rate_min, type_two_error_min : float
+        Limits of the range, in [0, 1].
+
+    Returns
+    -------
+    GdpReading
+        mu over the range and over the whole curve.
+
+    Notes
+    -----
+    The points of the inverse of a curve have both error rates exchanged. So mu of `remove` is mu of `add` over the
+    range with both limits exchanged, and a request searches for this number once. Curves of a weaker attacker are
+    evaluated in the given direction.
+    """
+    needed = Needed(second=pair.second)
+    if direction == "remove" and pair.worst_case is None and pair.add.evidence.is_certain:
+        return _of_valid(pair.add, type_two_error_min, false_positive_rate_min, needed)
+    return _of_valid(getattr(pair, direction), false_positive_rate_min, type_two_error_min, needed)
+
+
+def _of_curve(
+    curve: AbstractTradeOff,
+    rate_min: float,
+    error_min: float,
+    needed: Needed,
+    evaluated: AbstractTradeOff | None = None,
+) -> GdpReading:
+    """Return mu of a curve over a range of error rates, computed once for each curve and range of a request.
+
+    mu is that of the largest Gaussian curve below the curve, where the false positive rate is at least `rate_min` and
+    the type II error at least `error_min`. `evaluated` is an equal curve that keeps its points, or None.
+    """
+    compute = partial(_over_ranges, evaluated or curve, rate_min, error_min, needed)
+    return _once(curve, ("mu", rate_min, error_min), needed, compute)
+
+
+def _once(curve: AbstractTradeOff, key: Hashable, needed: Needed, compute: Callable[[], Result]) -> Result:
+    """Return the result of `compute`, called once for each curve, `key` and needed bounds of a request.
+
+    The uses of the second engine in the first call count in every call.
+    """
+    before = needed.uses
+
+    def counted() -> tuple[Result, int]:
+        return compute(), needed.uses - before
+
+    found, uses = compute_complete_once(curve, (key, needed.lower, needed.upper), counted)
+    if needed.second is not None:
+        needed.second.times = max(needed.second.times, before + uses)
+    return found
+
+
+def _over_ranges(curve: AbstractTradeOff, rate_min: float, error_min: float, needed: Needed) -> GdpReading:
+    """Return mu of a curve over a range of error rates, and over all rates.
+
+    mu is that of the largest Gaussian curve below the curve, where the false positive rate is at least `rate_min` and
+    the type II error at least `error_min`.
+    """
     if isinstance(curve, Bracketed):
-        return _between(curve, false_positive_rate_min, type_two_error_min)
+        return _between(curve, rate_min, error_min, needed)
     if isinstance(curve, EasiestOf):
-        return _of_the_easiest(curve, false_positive_rate_min, type_two_error_min, needed)
+        return _of_the_easiest(curve, rate_min, error_min, needed)
     if isinstance(curve, Symmetrised) and curve.evidence.is_certain:
-        both = _of_both(curve, false_positive_rate_min, type_two_error_min, needed)
+        both = _of_both(curve, rate_min, error_min, needed)
         if both is not None:
             return both
-    if false_positive_rate_min == type_two_error_min == 0:
+    if rate_min == error_min == 0:
         whole = _global(curve, needed)
         return GdpReading(whole, "upper", SOURCE, global_mu=whole)
-    if curve.serves_lists and curve.evidence is Evidence.CERTIFIED:
-        is_even = false_positive_rate_min == type_two_error_min
-        parts = [curve] if upper else strongest_parts(curve, is_even=is_even)
+    has_lists = curve.serves_lists and curve.evidence is Evidence.CERTIFIED
+    if has_lists:
+        parts = [curve] if needed.upper else strongest_parts(curve, is_even=rate_min == error_min)
         needed = replace(needed, lists=tuple(ListSearch(part) for part in parts))
     cap = _cap_alone(curve) if curve.global_gdp_mu is None else None
     if cap is not None:
-        ranged = over_range(curve, false_positive_rate_min, type_two_error_min, cap, needed)
-        whole = Enclosure(_proved(curve, false_positive_rate_min, ranged), cap, curve.evidence)
+        ranged = over_range(curve, rate_min, error_min, cap, needed)
+        whole = Enclosure(_proved(curve, rate_min, ranged), cap, curve.evidence)
+    elif has_lists and curve.global_gdp_mu is None:
+        ranged = over_range(curve, rate_min, error_min, _cap(curve), needed)
+        whole = _global(curve, replace(needed, known=ranged.lower))
+        ranged = Enclosure(ranged.lower, max(min(ranged.upper, whole.upper), ranged.lower), curve.evidence)
     else:
         whole = _global(curve, needed)
         ranged = whole
         attained = curve.global_gdp_mu_error
-        outside = attained is None or attained < max(false_positive_rate_min, type_two_error_min)
-        if outside and not _is_gaussian_in_range(curve, false_positive_rate_min, type_two_error_min):
-            ranged = over_range(curve, false_positive_rate_min, type_two_error_min, whole.upper, needed)
+        outside = attained is None or attained < max(rate_min, error_min)
+        if outside and not _is_gaussian_in_range(curve, rate_min, error_min):
+            ranged = over_range(curve, rate_min, error_min, whole.upper, needed)
     notes = (NOTHING_IN_RANGE,) if ranged.upper == 0 < whole.lower else ()
     return GdpReading(ranged, "upper", SOURCE, notes, global_mu=whole)
 
@@ -149,7 +219,7 @@ def _of_the_easiest(curve: EasiestOf, rate_min: float, error_min: float, needed:
     mu is that of the largest Gaussian trade-off curve below the curve, at false positive rates of at least `rate_min`
     where the type II error is at least `error_min`.
     """
-    found = [mu(each, rate_min, error_min, lower=needed.lower, upper=needed.upper) for each in curve.curves]
+    found = [_of_curve(each, rate_min, error_min, needed) for each in curve.curves]
     best = max(found, key=lambda each: each.value.lower)
     return replace(best, global_mu=max((each.global_mu for each in found), key=lambda each: each.lower))
 
@@ -178,8 +248,9 @@ def _of_both(curve: Symmetrised, rate_min: float, error_min: float, needed: Need
         return None
     rest = EnclosureArray(1 - upper - UNIT_ROUNDOFF, 1 - lower + UNIT_ROUNDOFF)
     at_ends = normal_points(firsts, EnclosureArray(lower, upper), rest).mu
-    directions = (first,) if rate_min == error_min else (first, first.reversed())
-    found = [mu(each, rate_min, error_min, lower=needed.lower, upper=needed.upper) for each in directions]
+    ranges = [(rate_min, error_min), (error_min, rate_min)][: len(firsts)]
+    evaluated = None if curve.first.serves_lists else first
+    found = [_of_curve(curve.first, *each, needed, evaluated) for each in ranges]
     lower = max(*(each.value.lower for each in found), float(at_ends.lower.max()), 0.0)
     upper = max(*(each.value.upper for each in found), float(at_ends.upper.max()), 0.0)
     whole = found[0].global_mu  # g_mu is below f exactly when g_mu is below the inverse of f
@@ -198,7 +269,7 @@ def _of_nothing(curve: Symmetrised, rate_min: float, error_min: float) -> GdpRea
     return GdpReading(Enclosure.point(0.0), "upper", SOURCE, (NOTHING_IN_RANGE,), global_mu=whole)
 
 
-def _between(curve: Bracketed, rate_min: float, error_min: float) -> GdpReading:
+def _between(curve: Bracketed, rate_min: float, error_min: float, needed: Needed) -> GdpReading:
     """Return mu of a curve f over a range of error rates, from the mu of two curves that enclose f.
 
     mu is that of the largest Gaussian curve below f. Over the whole curve mu rises with the power. Over a range mu also
@@ -209,13 +280,14 @@ def _between(curve: Bracketed, rate_min: float, error_min: float) -> GdpReading:
     start = max(rate_min, SMALLEST_RATE)
     # The searches may spend all allowed work, so that this point is evaluated first.
     some = float(curve.dominating.type_two_error(np.array([start])).lower[0]) >= error_min
-    least = mu(curve.attained, rate_min, error_min, upper=False)
-    most = mu(curve.dominating, rate_min, error_min, lower=False)
+    least = _of_curve(curve.attained, rate_min, error_min, replace(needed, lower=True, upper=False))
+    above = replace(needed, lower=False, upper=True, floor=least.value.lower)
+    most = _of_curve(curve.dominating, rate_min, error_min, above)
     whole = Enclosure(least.global_mu.lower, most.global_mu.upper, curve.evidence)
     if some:
         ranged = Enclosure(least.value.lower, most.value.upper, curve.evidence)
     else:
-        ranged = Enclosure(0.0, min(_corner(start, max(error_min, SMALLEST_RATE)), whole.upper), curve.evidence)
+        ranged = Enclosure(0.0, min(corner(start, max(error_min, SMALLEST_RATE)), whole.upper), curve.evidence)
     notes = tuple(note for note in most.notes if note != NOTHING_IN_RANGE)
     if most.notes != notes:  # the range of the easier side is empty, the range of the harder side perhaps not
         notes += (NOTHING_IN_RANGE if ranged.upper == 0 else RANGE_MAY_BE_EMPTY,)
@@ -223,9 +295,14 @@ def _between(curve: Bracketed, rate_min: float, error_min: float) -> GdpReading:
 
 
 def _global(curve: AbstractTradeOff, needed: Needed) -> Enclosure:
+    """Return mu over all error rates, computed once for each curve of a request."""
     known = curve.global_gdp_mu
     if known is not None:
         return known
+    return _once(curve, "global mu", needed, lambda: _searched_globally(curve, needed))
+
+
+def _searched_globally(curve: AbstractTradeOff, needed: Needed) -> Enclosure:
     alone = _cap_alone(curve)
     if alone is not None:
         inner = over_range(curve, PROVED_FROM, PROVED_FROM, alone, needed)
@@ -237,7 +314,8 @@ def _global(curve: AbstractTradeOff, needed: Needed) -> Enclosure:
     edge = max(1e-9 * math.exp(-strongest), SMALLEST_RATE)
     ends = _end_bound(strongest, edge)
     inner = over_range(curve, edge, edge, cap, needed, ends)
-    return Enclosure(inner.lower, min(max(inner.upper, ends), cap), curve.evidence)
+    lower = max(inner.lower, needed.known)
+    return Enclosure(lower, max(min(max(inner.upper, ends), cap), lower), curve.evidence)
 
 
 def _cap_alone(curve: AbstractTradeOff) -> float | None:
@@ -282,97 +360,3 @@ def _end_bound(log_ratio: float, edge: float) -> float:
         return math.inf
     x = float(special.ndtri(edge))
     return float(special.ndtri_exp(log_power)) - x + 3 * LOG_QUANTILE_ERROR * abs(x)
-
-
-def _corner(rate_min: float, error_min: float) -> float:
-    """Return Phi^-1(1 - error_min) - Phi^-1(rate_min), the largest mu that a point can have.
-
-    The range has false positive rates of at least `rate_min` and type II errors of at least `error_min`, both above 0.
-    The mu of a point is Phi^-1(power) - Phi^-1(false positive rate).
-    """
-    corner = -float(special.ndtri(error_min)) - float(special.ndtri(rate_min))
-    return max(corner * (1 + CLOSE), 0.0)
-
-
-def _by_lists(needed: Needed, rate_min: float, error_min: float, limit: float, enough: float) -> Bounds | None:
-    """Return bounds of mu over a range by the searches of `needed`, or None if a search by single points has to follow.
-
-    The arguments are those of `over_range`. Each of these searches evaluates many epsilons in one call.
-    Several of them are of curves whose largest mu is needed. Then only their lower bounds are needed, and the upper
-    bound is that of the first search. No search serves false positive rates or type II errors below 1e-300.
-    """
-    if min(rate_min, error_min) < SMALLEST_RATE:
-        return None
-    tried = (
-        each.bounds(rate_min, error_min, limit, enough, lower=needed.lower, upper=needed.upper) for each in needed.lists
-    )
-    found = [ends for ends in tried if ends is not None]
-    return (max(ends[0] for ends in found), found[0][1]) if found else None
-
-
-def over_range(
-    curve: AbstractTradeOff,
-    rate_min: float,
-    error_min: float,
-    limit: float,
-    needed: Needed = BOTH,
-    enough: float = 0.0,
-) -> Enclosure:
-    """Enclose the largest mu over a range of error rates, given an upper bound of it.
-
-    Parameters
-    ----------
-    curve : AbstractTradeOff
-        The curve.
-    rate_min, error_min : float
-        Smallest false positive rate and smallest type II error of the range, in [0, 1].
-    limit : float
-        A proved upper bound of mu over the range.
-    needed : Needed
-        Which bounds are needed. A bound that is not needed is valid, and may be far.
-    enough : float
-        No upper bound below this number is needed.
-
-    Returns
-    -------
-    Enclosure
-        mu over the range; 0 for a range that is proved to be empty.
-    """
-    cut_short = min(rate_min, error_min) < SMALLEST_RATE
-    limit = limit if cut_short else min(limit, _corner(rate_min, error_min))
-    if cut_short and curve.evidence is Evidence.CERTIFIED:
-        # The upper bound is the limit, and points at the smallest doubles are expensive.
-        inner = over_range(curve, max(rate_min, PROVED_FROM), max(error_min, PROVED_FROM), limit, needed)
-        return Enclosure(inner.lower, limit, curve.evidence)
-    listed = _by_lists(needed, rate_min, error_min, limit, enough)
-    if listed is not None:
-        return Enclosure(*listed, curve.evidence)
-    searched = curve.searches_points and curve.evidence.is_certain
-    if (searched or curve.evidence is Evidence.CERTIFIED) and min(rate_min, error_min) >= SMALLEST_RATE:
-        ends = tangent_bounds(curve, rate_min, error_min, limit)
-        if ends is not None:
-            return Enclosure(*ends, curve.evidence)
-    inverse = curve.reversed()
-    start, end = max(rate_min, SMALLEST_RATE), max(error_min, SMALLEST_RATE)
-    # f falls, so the range ends where f = error_min. The largest possible end gives upper bounds, the smallest one
-    # gives lower bounds.
-    last, middle, at_start = (
-        read.type_two_error(np.array([rate])) for read, rate in ((inverse, end), (curve, 0.5), (curve, start))
-    )
-    if float(last.upper[0]) < rate_min or max(rate_min, error_min) == 1:
-        return Enclosure.point(0.0)
-    halves = (
-        Half(curve, start, min(0.5, float(last.upper[0])), float(last.lower[0])),
-        Half(
-            inverse,
-            end,
-            min(float(middle.upper[0]), float(at_start.upper[0])),
-            min(float(middle.lower[0]), float(at_start.lower[0])),
-        ),
-    )
-    search = CellSearch(limit)
-    for half in halves:
-        if half.first <= half.last:
-            search.run(half)
-    upper = limit if cut_short else min(max(search.settled, search.best), limit)
-    return Enclosure(min(search.best, upper), upper, curve.evidence)

@@ -14,6 +14,8 @@ from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 PRECISION: Final = 160
 """Bits of the proof of an inner point."""
 NEWTON_STEPS: Final = 40
+CONVERGED: Final = 1e-8
+"""Step of ln mu after which Newton's method has converged: its error is about the square."""
 MARGIN: Final = 4e-14
 """Relative distance below an approximate mu at which a proof is tried first."""
 MOST_PROOFS: Final = 6
@@ -39,7 +41,7 @@ def gaussian_mu(c: FloatArray, log_delta: FloatArray) -> FloatArray:
             value, slope = _log_gaussian_delta(mu, c)
             step = (log_delta - value) / slope
             mu = mu * np.exp(np.clip(step, -2.0, 2.0))
-            if not (np.abs(step) > 1e-15).any():
+            if not (np.abs(step) > CONVERGED).any():
                 break
     return np.where(np.isfinite(mu) & (log_delta > -np.inf), mu, 0.0)
 

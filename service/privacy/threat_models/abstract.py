@@ -17,7 +17,8 @@ from service.privacy.trade_off.pair import TradeOffPair
 class AbstractThreatModel(ABC):
     """Frozen, final description of an attacker.
 
-    `type` is the name of the threat model in requests, and the fields have the names of requests.
+    `type` is the name of the threat model in requests, and the fields have the names of requests. A subclass defines
+    `plan` and `premises`, and overrides `check_question` if some questions have no answer.
     """
 
     __slots__ = ()
@@ -65,9 +66,9 @@ class AbstractThreatModel(ABC):
     def plans(
         self, mechanism: AbstractMechanism, methods: Sequence[str], options: EngineOptions = DEFAULT_OPTIONS
     ) -> dict[str, Plan]:
-        """Return the plan (engine, curves and cost) of each of `methods` that covers the mechanism, by method.
+        """Return the plan (engine, curves and cost) for each of `methods`, by method.
 
-        The `options` are those of the engines.
+        Methods that do not cover the mechanism are left out. The `options` are those of the engines.
         """
         found: dict[str, Plan] = {}
         for method in methods:

@@ -63,7 +63,7 @@ def membership_lattices(tolerance: float) -> CostModel:
 
 
 def of_gaussian_steps(run: CostModel) -> CostModel:
-    """Return the cost of a run of sampled Gaussian steps, and of the search for the mu of a step.
+    """Return the cost of a run of sampled Gaussian steps, increased by that of the search for the mu of a step.
 
     `run` is the cost of the run alone. Costs are in microseconds of CPU time.
     """
@@ -71,7 +71,7 @@ def of_gaussian_steps(run: CostModel) -> CostModel:
 
 
 def larger_of(own: CostModel, worst: CostModel) -> CostModel:
-    """Return the cost of the larger one of two curves with the costs `own` and `worst`.
+    """Return the cost of the curve max(f, g) of two curves with the costs `own` and `worst`.
 
     Costs are in microseconds of CPU time.
     """

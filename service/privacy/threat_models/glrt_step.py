@@ -122,7 +122,8 @@ def _gain(degrees: float, noncentrality: Enclosure, t: FloatArray) -> tuple[Floa
 def limit_curves(dimension: int, noncentrality: Enclosure) -> TradeOffPair:
     """Return approximate trade-off curves of the generalised likelihood ratio test in the limit of many dimensions.
 
-    The record gives the statistic, with `dimension` degrees of freedom, the `noncentrality`.
+    With the record, the chi-square statistic with `dimension` degrees of freedom has the given noncentrality, of which
+    the upper bound is used. The curves are not bounds.
     """
     from service.privacy.trade_off.chi_square.unequal_normals import UnequalNormalsTradeOff
 

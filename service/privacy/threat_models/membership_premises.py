@@ -65,10 +65,10 @@ _SUSCEPTIBILITIES: Final[dict[Known, Premise]] = {
 
 
 def susceptibility(known: Known) -> Premise:
-    """Return the premise that the susceptibility is at most what the bound uses.
+    """Return the premise that the susceptibility of a record is at most the number from which the curves follow.
 
-    The susceptibility is the squared length of a record's whitened, centred gradient, and `known` says how the bound
-    obtained it.
+    The susceptibility is the squared length of a record's whitened, centred gradient, and `known` says where the number
+    comes from.
     """
     return _SUSCEPTIBILITIES[known]
 
@@ -76,7 +76,8 @@ def susceptibility(known: Known) -> Premise:
 def independence(steps: int, *, with_noise: bool) -> Premise:
     """Return the premise that the steps of a run are independent, so that their curves compose.
 
-    The premise holds for one step. It does not hold for several `steps` without noise, which share their data.
+    The premise holds for one step, and is unknown for several `steps` `with_noise`. It does not hold for several steps
+    without noise, which share their data.
     """
     if steps == 1:
         return Premise("steps_are_independent", _INDEPENDENCE, "yes")

@@ -103,7 +103,7 @@ def run_of(mechanism: AbstractMechanism) -> MembershipRun:
 
 
 def engine_of(run: MembershipRun, susceptibility: float, step_curve: StepCurve, composition: Composition) -> str:
-    """Return the name of the engine that provides the curve of the training run `run`.
+    """Return the engine for the curve of the training run `run`: "closed_form", "contour" or "discretised".
 
     `susceptibility` is that of the record under attack. `step_curve` and `composition` are the choices of the threat
     model.

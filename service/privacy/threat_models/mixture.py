@@ -61,10 +61,10 @@ class AdversaryMixture(RelaxedThreatModel):
 
     Notes
     -----
-    The curve is the sup-convolution of the powers, not their average at one false positive rate. The curve `both`
-    bounds both directions. The adversary knows its type, so that the curve is attained if the curve of each type is
-    attained on one pair of data sets. If the bounds of one type come from two theorems (a bracket), so do those of the
-    mixture.
+    The curve is the sup-convolution of the powers, not their average at one false positive rate. The curve `both` of
+    the result bounds both directions. The adversary knows its type, so that the curve is attained if the curve of each
+    type is attained on one pair of data sets. If the bounds of one type come from two theorems (a bracket), so do those
+    of the mixture.
     """
 
     type: ClassVar[str] = "mixture"

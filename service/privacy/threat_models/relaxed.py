@@ -19,7 +19,11 @@ from service.privacy.trade_off.pair import TradeOffPair
 
 
 class RelaxedThreatModel(AbstractThreatModel):
-    """Threat model whose attacker has less knowledge, or fewer options, than that of the worst case."""
+    """Threat model whose attacker has less knowledge, or fewer options, than that of the worst case.
+
+    A subclass defines `own_plan`, `worst_case` and `premises`. It overrides `is_bounded` if the worst case is not
+    always known to be at least as strong as the attacker.
+    """
 
     __slots__ = ()
 
@@ -50,7 +54,7 @@ class RelaxedThreatModel(AbstractThreatModel):
         mechanism, method, options
             As in `plan`.
         worst : Plan or None
-            The plan of `worst_case`, or None without known curves.
+            The plan of `worst_case`, or None if the worst case has no known curves.
 
         Returns
         -------
@@ -74,7 +78,10 @@ class RelaxedThreatModel(AbstractThreatModel):
         """Return the threat model of the worst case (strongest attacker) shown beside the answers about `mechanism`."""
 
     def is_bounded(self, mechanism: AbstractMechanism) -> bool:
-        """Return whether the worst case shown with the answer has at least the power of this attacker at every rate."""
+        """Return whether the worst case shown with the answer has at least the power of this attacker at every rate.
+
+        The default is True.
+        """
         del mechanism
         return True
 

@@ -81,8 +81,9 @@ def _neighbours(relation: NeighboringRelation, records: int) -> Neighbours:
 def worst_of(models: Iterable[WorstCase]) -> WorstCase:
     """Return a worst case that is at least as strong as every model at every rate, if its curves are known.
 
-    The result has the relation under which a record moves a release farthest, and the most records. An empty record is
-    a special replacement of a record. Adding a record is at most as revealing as replacing an empty record.
+    The result has the relation under which a record moves a release farthest, and the largest number of records, for at
+    least one model. An empty record is a special replacement of a record. Adding a record is at most as revealing as
+    replacing an empty record.
     """
     listed = list(models)
     return WorstCase(

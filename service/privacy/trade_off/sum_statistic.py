@@ -61,9 +61,10 @@ def is_summed(mu: float, count: int) -> bool:
 def sum_laws(mu: float, count: int) -> TwoLaws:
     """Return the laws of the sum statistic of `count` numbers under both hypotheses, for an exact shift mu.
 
-    One of the normal numbers is shifted by mu (H0) or 2 mu (H1), and the statistic sums differences of exponentials.
-    The function requires `is_summed(mu, count)`. Truncation omits some H0-mass of unknown place, so it is added to the
-    mass of every sum. A sum outside the window counts as the most likely sum, which gets this mass once more.
+    One of the normal numbers is shifted by mu (H0) or 2 mu (H1), and the statistic sums differences of exponentials. If
+    the largest number is above a threshold, its cell is the outcome, not the sum. The function requires `is_summed(mu,
+    count)`. Truncation omits some H0-mass of unknown place, so it is added to the mass of every sum. A sum outside the
+    window counts as the most likely sum, which gets this mass once more.
     """
     edges = np.arange(math.floor(-REACH / CELL), math.ceil((REACH + 2 * mu) / CELL) + 1, dtype=np.float64) * CELL
     numbers = [_masses(edges, LargestOfMany(1, moved * mu)) for moved in (0.0, 1.0, 2.0)]
@@ -85,8 +86,8 @@ def sum_laws(mu: float, count: int) -> TwoLaws:
 def _masses(edges: FloatArray, largest: LargestOfMany) -> tuple[FloatArray, float]:
     """Return the masses of the maximum `largest` in the cells between `edges`, and a bound of their error.
 
-    It is the absolute error of the logarithms. The outermost cells are unbounded. Each mass is a difference of tails on
-    the side where the difference loses less.
+    The bound is that of the absolute errors of the logarithms of the masses. The outermost cells are unbounded, so that
+    there is one cell more than edges. Each mass is a difference of tails on the side where the difference loses less.
     """
     with np.errstate(all="ignore"):
         tails = largest.tails(edges)
@@ -104,10 +105,11 @@ def _masses(edges: FloatArray, largest: LargestOfMany) -> tuple[FloatArray, floa
 
 
 def _rounded_terms(edges: FloatArray, weights: FloatArray, mu: float, count: int) -> IndexArray:
-    """Return the terms of the sum statistic, rounded to integers, in the cells between `edges`.
+    """Return the terms of the sum statistic, rounded to integers >= 0, in the first cells between `edges`.
 
     A term is a difference of exponentials of one of `count` normal numbers, with the shift `mu`. `weights` are the
-    masses of the cells. The rounding only affects how strong the test is.
+    masses of the cells, of which the outermost are unbounded. Cells of rare large numbers, from a threshold on, have no
+    terms. The rounding and the threshold only affect how strong the test is.
     """
     x = np.concatenate([edges[:1], 0.5 * (edges[1:] + edges[:-1]), edges[-1:]])
     term = np.exp(mu * x - mu * mu / 2) * np.expm1(mu * x - 1.5 * mu * mu)

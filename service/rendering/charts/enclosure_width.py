@@ -25,9 +25,9 @@ NARROWEST: Final = 1e-17
 def enclosure_widths(series: Sequence[Series], names: Sequence[str] | None = None) -> Spec | None:
     """Return a chart of the relative widths (upper - lower) / upper of the power at each rate, for each curve.
 
-    The chart is a Vega-Lite specification. The result is None if no curve has bounds at a positive rate. `names`
-    assigns colours to the curves in this order, by default that of `series`. A width of 0 is drawn as 1e-17. There is
-    no legend.
+    The chart is a Vega-Lite specification. The result is None if no curve has bounds at a positive rate. `names` has
+    the names of all series in the order in which colours are assigned, by default the order of `series`. A width of 0
+    is drawn as 1e-17. There is no legend.
     """
     rows = [row for each in series for row in _rows(each)]
     if not rows:

@@ -142,7 +142,7 @@ def line(x: Spec, y: Spec, encoding: Spec, name: str) -> Spec:
     """Return a mark for the line through the safe values of a curve.
 
     `x` and `y` are the channels of the axes, and `encoding` distinguishes the curves. `name` lets a page find the line.
-    The name ends in `_shares` if the values are probabilities, else in `_numbers`.
+    The caller ends the name in `_shares` if the values are probabilities, else in `_numbers`.
     """
     shown = tooltip("curve", [*(each["field"] for each in (x, y)), "lower", "upper"])
     return {
@@ -188,9 +188,9 @@ def _diagonal(axes: Axes, smallest: float, x: Spec, y: Spec) -> Spec:
 def _marks(axes: Axes, series: Sequence[Series], x: Spec, y: Spec) -> list[Spec]:
     """Return Vega-Lite marks of the worst case's power at the false positive rates 0.1 % and 1 %.
 
-    A rate is marked only if the curve has a point there, and the list is empty without such points. With several curves
-    of the worst case, the first points count, two at most. The only curve of a chart is marked whoever its attacker is.
-    `x` and `y` are the encodings of both axes.
+    A rate is marked only if the curve has a point there, and the list is empty without such points. At most two points
+    are marked: with several curves of the worst case, those of the first curves. The only curve of a chart is marked
+    whoever its attacker is. `x` and `y` are the encodings of both axes.
     """
     found = [
         (rate, value, each)

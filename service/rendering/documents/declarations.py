@@ -39,9 +39,10 @@ def declarations(response: AssessmentsResponse) -> dict[str, Any]:
 
 
 def _claimed(response: AssessmentsResponse) -> Sequence[AssessedAssumption]:
-    """Return the assumptions that are claimed to hold, and those that do not hold.
+    """Return, in one list, the assumptions that hold and those that do not hold, for all attackers of an assessment.
 
-    If no number is bounded, return only the assumptions that are attested not to hold and invalidate all numbers.
+    Assumptions of which neither is known are left out. If no number is bounded, return only the assumptions that are
+    attested not to hold and invalidate all numbers.
     """
     if not is_bounded(response):
         return refuted(response.assumptions)

@@ -111,7 +111,11 @@ def subject_name(response: AssessmentsResponse) -> str:
 
 
 def _bounds(response: AssessmentsResponse) -> Iterator[Metric]:
-    """Yield the numbers of all attackers, the worst case first. Yield nothing if the assessment proves no bound."""
+    """Yield the numbers of all attackers, the worst case (with its mu and regret) first.
+
+    Numbers of an attacker about whom an assumption does not hold are left out. Yield nothing if the assessment proves
+    no bound.
+    """
     if not is_bounded(response):
         return
     first = response.threat_models[0]

@@ -70,7 +70,10 @@ class ReportRow(NamedTuple):
 
     @property
     def at_least(self) -> str:
-        """Lower bound in words, rounded down, or "" for an approximation and for epsilon at delta 1."""
+        """Lower bound in words, rounded down, or "" for an approximation and for epsilon at delta 1.
+
+        An infinite lower bound is "no finite number".
+        """
         if self.lower is None or self.says_nothing:
             return ""
         if math.isinf(self.lower):

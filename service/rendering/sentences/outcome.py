@@ -12,9 +12,10 @@ WARNING: Final = "warning only"
 
 
 def margin_text(limit: float, margin: float | None) -> str:
-    """Format a margin (distance from a limit), rounded down, in percent of the limit.
+    """Format a margin (relative distance of a number from its limit) in percent, rounded down.
 
-    For a limit of 0, the margin is a plain number. Return "" without a margin.
+    A margin is negative beyond the limit. For a limit of 0, it is the distance itself, as a plain number. Return ""
+    without a margin.
     """
     if margin is None:
         return ""

@@ -112,9 +112,9 @@ class Answering:
         return known
 
     def rule(self, rule: PolicyRule, place: str) -> ResponseFields:
-        """Return the answer for a policy rule at the JSON pointer `place`.
+        """Return the answer to the question of a policy rule at the JSON pointer `place`, against the rule's attacker.
 
-        Raises PrivacyComputationError with the pointer `place`.
+        A stored answer is used if there is one. Raises PrivacyComputationError with a pointer at or below `place`.
         """
         model = attacker_of(rule, self._run)
         if model is None or model == self._run.threat_model:
@@ -127,9 +127,10 @@ class Answering:
         return known
 
     def again(self, rule: PolicyRule, place: str) -> ResponseFields:
-        """Evaluate the policy rule at the JSON pointer `place` again, with the work that the caller allows.
+        """Evaluate the question of a policy rule again, with the work that the caller allows.
 
-        Return the answer, which is also stored.
+        Store the answer and return it. `place` is the JSON pointer of the rule. A rule without an attacker is about the
+        worst case.
         """
         model = attacker_of(rule, self._run) or self._run.threat_model
         if model == self._run.threat_model:
@@ -165,7 +166,8 @@ class Answering:
     def _known_answer(self, model: ThreatModelSpec, question: QuestionSpec) -> ResponseFields | None:
         """Return a stored answer against the attacker `model` that answers the question, or None.
 
-        The stored answer belongs to an equal question, or to a trade-off curve that contains the requested rate.
+        The stored answer belongs to an equal question, or to a trade-off question that contains the requested rate. The
+        result then has the point at this rate alone.
         """
         found = self._known.get((model, question))
         if found is not None or not isinstance(question, TradeOffQuestion):
@@ -215,6 +217,9 @@ def ruled(run: AssessedRun, rule: PolicyRule, place: str, tolerance: float) -> t
 
 
 def distinct(rules: Sequence[PolicyRule], questions: Sequence[QuestionSpec]) -> int:
-    """Return how many distinct questions of policy rules are not among `questions`."""
+    """Return how many distinct pairs of attacker and question the policy rules have.
+
+    Pairs without a named attacker whose question is among `questions` do not count.
+    """
     asked = {(rule.threat_model, rule.question) for rule in rules}
     return len(asked - {(None, question) for question in questions})

@@ -89,7 +89,7 @@ class _Figures(NamedTuple):
     """Numbers of an assessment, computed within one allowance of work.
 
     `answers` are those of the worst case to the standard questions, and `power` is that at the false positive rate of
-    the context. `relaxed` are the fields of weaker attackers, and `others` the attackers that do not apply. `rules` are
+    the context. `relaxed` are the fields of weaker attackers, and `others` the attackers without answers. `rules` are
     the answered rules of the policy. `gdp` is the summary by mu of Gaussian differential privacy, and None if it is too
     expensive or does not exist (`gdp_summary`). `point` compares the power of the curve with that which one (epsilon,
     delta) allows, or is None (`one_point`).
@@ -239,11 +239,11 @@ def _apply_policy(
 def _relaxed(
     run: AssessedRun, plans: AssessmentPlans, shares: WorkBudgetShares, asking: Answering
 ) -> tuple[list[dict[str, Any]], list[NotApplicable]]:
-    """Return the weaker attackers with their answers, and the list of attackers that do not apply.
+    """Return the weaker attackers with their answers, and the list of attackers without answers, with the reasons.
 
-    The former are fields of `AssessedThreatModel`. A worst case under another neighbouring relation than that of the
-    run comes before the first attacker beside whom the worst case is shown. `asking` stores the answers, and `shares`
-    divides the allowed work.
+    The former are fields of `AssessedThreatModel`. If the answers against an attacker have another worst case beside
+    them than that of the run (another neighbouring relation), this worst case precedes the first such attacker.
+    `asking` stores the answers, and `shares` divides the allowed work.
     """
     fields: list[dict[str, Any]] = []
     others, shown = list(plans.attackers.others), [run.threat_model]

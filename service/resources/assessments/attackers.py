@@ -78,7 +78,7 @@ class Attackers:
     requests : tuple
         Requests for bounds of the attackers that apply, with their estimated costs.
     others : tuple of NotApplicable
-        Attackers that do not apply.
+        Attackers without answers and the reason: those that do not apply, and those in `expensive`.
     expensive : tuple
         Attackers that apply, but cost more than LARGEST_COST microseconds.
     """

@@ -55,7 +55,8 @@ def as_shuffled(run: AssessedRun) -> HazardImpacts:
 def changed_alone(change: Change, run: AssessedRun) -> HazardImpacts:
     """Return fields of a `Consequence` with the epsilon (nats) of `run` after `change` alone, in a list of one or none.
 
-    The delta is that of the context of the assessment. A hazard is a known way in which a run is less private than
+    The delta is that of the context of the assessment. The list is empty if the changed run cannot be described or the
+    service cannot answer for this run. A hazard is a known way in which a run is less private than
     described.
     """
     made = made_by(change, run.mechanism)
@@ -63,10 +64,10 @@ def changed_alone(change: Change, run: AssessedRun) -> HazardImpacts:
 
 
 def judged_alone(change: Change, judged: AssessedRun, epsilon: ResponseFields) -> HazardImpacts:
-    """Return fields of a `Consequence` of `change`, the only change of the judged run with the answer `epsilon`.
+    """Return fields of a `Consequence` of `change`, the only change of the judged run, as a list of one entry.
 
-    The judged run is the described run with the changes of all present hazards. A hazard is a known way in which a run
-    is less private than described.
+    `epsilon` is the answer for the judged run that the entry states. The judged run is the described run with the
+    changes of all present hazards. A hazard is a known way in which a run is less private than described.
     """
     return [_consequence(_text(change), judged.mechanism, judged.threat_model, epsilon)]
 
@@ -101,10 +102,11 @@ def _consequence(
 
 
 def _epsilon(text: str, make: Callable[[], MechanismSpec], run: AssessedRun) -> HazardImpacts:
-    """Return fields of a `Consequence` with `text`, and with the epsilon of the run that `make` describes.
+    """Return fields of a `Consequence` with `text`, and with the epsilon of the run whose mechanism `make` returns.
 
-    A hazard is present in this run. The list has one entry; it is empty if the run cannot be described, or if the
-    service cannot answer for the run. A hazard is a known way in which a run is less private than described.
+    A hazard changed this run. The attacker and delta are those of `run`. The list has one entry; it is empty if the run
+    cannot be described, or if the service cannot answer for the run. A hazard is a known way in which a run is less
+    private than described.
     """
     try:
         asked = BoundsRequest(

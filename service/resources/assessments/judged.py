@@ -131,9 +131,10 @@ class RunWithHazards:
 
     @property
     def is_attained(self) -> bool:
-        """Whether lower bounds for the run as changed by hazards are also lower bounds for the run as described.
+        """Whether lower bounds for the run with the changes are also lower bounds for the run that takes place.
 
-        A hazard is a known way in which a run is less private than described.
+        This holds if every change describes what happens for some data, and is no mere upper bound. A hazard is a known
+        way in which a run is less private than described.
         """
         return all(each.attained for each in self.changes)
 

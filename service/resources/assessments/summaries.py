@@ -23,8 +23,8 @@ def gdp_summary(curves: TradeOffPair, mu: ResponseFields) -> ResponseFields | No
     """Return mu of Gaussian differential privacy with its regret, as fields of `GdpSummary`, or None.
 
     The result is None if mu is infinite or without proof, or if its range of error rates may contain no point of the
-    curve. The regret is the distance of the curve of mu-GDP below that of the run, along lines of slope 1. `curves` are
-    those of the run, and `mu` is the answer for the direction add.
+    curve. The regret is the largest distance of the curve of mu-GDP below that of the run, along lines of slope 1, for
+    the upper bound of mu. `curves` are those of the run, and `mu` is the answer for the direction add.
     """
     curve = curves.add
     if curve.evidence in UNPROVED or not math.isfinite(mu["upper"]) or range_may_be_empty(mu["notes"]):

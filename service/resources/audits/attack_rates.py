@@ -35,12 +35,13 @@ def _columns(estimate: FloatArray, ends: tuple[FloatArray, FloatArray]) -> Measu
 
 
 def against_theory(roc: EmpiricalRoc, power: PowerEnds) -> tuple[TheoryPowers, Verdict, bool]:
-    """Return the theory at the measured rates, the verdict, and whether the attack is weaker than its theory.
+    """Return the theory at the measured rates, the verdict, and whether the attack is weaker than the theory.
 
-    `roc` has the measured rates with confidence bands. `power` returns bounds of the largest power at a false positive
-    rate, which is the theory. The verdict is above the bound if the lowest true positive rate of a band exceeds the
-    bound at its largest false positive rate. The attack is provably weaker than its theory if its highest true positive
-    rate is less than the curve at the smallest false positive rate.
+    `roc` has the measured rates with confidence intervals at each threshold. `power` returns bounds of the largest
+    power at a false positive rate, which is the theory. The verdict is above the bound if, at some threshold, the lower
+    confidence bound of the true positive rate exceeds the upper bound of the theory at the upper confidence bound of
+    the false positive rate. The attack is weaker if, at some threshold, the upper confidence bound of the true positive
+    rate is below the lower bound of the theory at the lower confidence bound of the false positive rate.
     """
     lower, upper = power(roc.false_positive_rate)
     least, most = roc.true_positive_ends()

@@ -1,4 +1,4 @@
-"""Direction in which the free number of a calibration meets each target, and the theorem behind it."""
+"""Direction in which the calibrated parameter meets each target of a calibration, and the theorem behind it."""
 
 from __future__ import annotations
 
@@ -31,17 +31,19 @@ NOTHING: Final = Law(0, "no target depends on the number")
 @final
 @dataclass(frozen=True, slots=True)
 class Directions:
-    """Direction in which each target of a calibration is met, as its free number grows.
+    """Direction in which each target of a calibration is met, as the calibrated parameter grows.
+
+    A target is a question with a limit on its answer.
 
     Attributes
     ----------
     needs : tuple of int or None
-        For each target: 1 (met from some number on), -1 (met up to some number), 0 (independent of the number) or None
-        (unknown).
+        For each target: 1 (met from some value of the parameter on), -1 (met up to some value), 0 (independent of the
+        parameter) or None (unknown).
     private : int or None
-        1 if larger numbers are more private, -1 if smaller numbers are more private, None if unknown.
+        1 if larger values are more private, -1 if smaller values are more private, None if unknown.
     theorem : str
-        Theorem behind the directions; "" if there is none.
+        Theorem behind the directions; "" if one of them has none.
     """
 
     needs: tuple[int | None, ...]
@@ -50,27 +52,28 @@ class Directions:
 
     @property
     def fixed(self) -> tuple[int, ...]:
-        """Indices of the targets whose answers do not depend on the free number."""
+        """Indices of the targets whose answers do not depend on the calibrated parameter."""
         return tuple(index for index, need in enumerate(self.needs) if need == 0)
 
     @property
     def group(self) -> tuple[int, ...]:
-        """Indices of the targets that determine the calibrated number: those that need more privacy, if any.
+        """Indices of the targets that determine the found value: those that need more privacy, if any.
 
-        Without such targets, these are the targets that need less privacy.
+        Without such targets, these are the targets that need less privacy. If `side` is None, they are the targets with
+        an unknown direction.
         """
         side = self.side
         return tuple(index for index, need in enumerate(self.needs) if need in (None, side))
 
     @property
     def others(self) -> tuple[int, ...]:
-        """Indices of the targets that limit the free number from the side opposite to the determining targets."""
+        """Indices of the targets that limit the calibrated parameter on the other side than those of `group`."""
         moving = (index for index, need in enumerate(self.needs) if need != 0)
         return tuple(index for index in moving if index not in self.group)
 
     @property
     def side(self) -> int | None:
-        """Side on which the determining targets are met: 1 for large numbers, -1 for small ones, None if unknown."""
+        """Side on which the targets of `group` are met: 1 for large values, -1 for small ones, None if unknown."""
         if self.private is None or None in self.needs:
             return None
         return self.private if self.private in self.needs else -self.private
@@ -117,8 +120,8 @@ def _of_mechanism(place: Place, model: ThreatModelSpec) -> Law:
 def _is_of_shuffled_responses(place: Place) -> bool:
     """Return whether the number at `place` belongs to shuffled randomised responses.
 
-    The theorems compare the worst cases. The upper bounds of answers rest on different theorems for few and for many
-    responses, so that nothing is proved about them.
+    The theorems about monotone answers compare the worst cases. The upper bounds of answers rest on different theorems
+    for few and for many responses, so that these bounds are not proved to be monotone.
     """
     owner = place.owner
     if isinstance(owner, ShuffledReportsMechanism):
@@ -155,10 +158,11 @@ def _needed(sign: int | None, target: CalibrationTarget, *, of_question: bool) -
 
 
 def rise_sign(need: int | None, target: CalibrationTarget) -> int:
-    """Return how the answer to a target changes as the free number grows: 1 up, -1 down, 0 constant or unknown.
+    """Return 1 if the answer to a target rises as the calibrated parameter grows, -1 if it falls, else 0.
 
-    `target` is a question with a limit on its answer. `need` is 1 if the target is met from some number on, -1 if it is
-    met up to some number.
+    `target` is a question with a limit on its answer. `need` is 1 if the target is met from some value of the parameter
+    on, -1 if it is met up to some value, 0 if the answer is constant, and None if nothing is known. The result is 0 in
+    the last two cases.
     """
     return (need or 0) if target.at_most is None else -(need or 0)
 

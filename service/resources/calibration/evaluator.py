@@ -1,4 +1,4 @@
-"""Evaluation of a calibration at one value of its free number: the answer to every target, and whether it is met."""
+"""Evaluation of a calibration at one value of the calibrated parameter: answers to all targets, and which are met."""
 
 from __future__ import annotations
 
@@ -40,19 +40,20 @@ NO_BOUND: Final = "an approximation has no bound to compare with a target."
 @final
 @dataclass(frozen=True, slots=True)
 class TargetEvaluation:
-    """Result of one target of a calibration at one value of the free number.
+    """Result of one target of a calibration at one value of the calibrated parameter.
 
-    The free number is the number to be calibrated, and `lower` and `upper` bound the number that the target limits.
+    A target is a question with a limit on its answer, and `lower` and `upper` bound this answer.
 
     Attributes
     ----------
     meets, fails : bool
         Whether the target is certainly met, or certainly fails. Both are false if the limit lies inside the enclosure.
     height : float
-        Distance of the answer from its limit as a difference of log odds, positive while the target is not met. For
-        answers without an upper limit, such as epsilon, it is a difference of logarithms.
+        Distance from the limit of the bound of the answer that has to meet it, as a difference of log odds. It is
+        positive while the target is not met. For answers without a largest possible value, such as epsilon, it is a
+        difference of logarithms.
     to_failing : float
-        How much larger the height must be for the target to fail provably.
+        How much larger the height must be for the target to fail provably; negative if the target fails.
     answer : dict
         Answer in the format of `/v1/bounds`.
     """
@@ -69,13 +70,13 @@ class TargetEvaluation:
 @final
 @dataclass(frozen=True, slots=True)
 class PointEvaluation:
-    """Results of all targets of a calibration at one value of the free number."""
+    """Results of all targets of a calibration at one value of the calibrated parameter, `number`."""
 
     number: float
     targets: tuple[TargetEvaluation, ...]
 
     def meets(self, group: Sequence[int]) -> bool:
-        """Return whether all targets with the indices `group` are met at this value of the free number."""
+        """Return whether all targets with the indices `group` are met at this value of the calibrated parameter."""
         return all(self.targets[index].meets for index in group)
 
     def failing(self, group: Sequence[int]) -> int | None:
@@ -123,16 +124,21 @@ class Group:
 @final
 @dataclass
 class Evaluator:
-    """Evaluations of one calibration at values of its free number, each computed once.
+    """Evaluations of one calibration at values of the calibrated parameter, each computed once.
 
     Attributes
     ----------
+    place : Place
+        Position of the calibrated parameter in the request.
     fixed : tuple of int
-        Targets whose answers do not depend on the number. They are evaluated once and stored in `kept`.
+        Indices of the targets whose answers do not depend on the parameter. They are evaluated once and stored in
+        `kept`, by index.
     planned : Mapping of BoundsRequest to Plan
         Plans (engines, curves and costs) that are already made, by request.
+    evaluations : dict
+        Evaluations so far, by value of the parameter.
     refusals : dict
-        Reasons why numbers cannot be answered, by number.
+        Errors at values of the parameter that cannot be evaluated, by value.
     """
 
     request: CalibrationsRequest
@@ -149,9 +155,10 @@ class Evaluator:
         return MOST_WORK
 
     def at(self, number: float) -> PointEvaluation | None:
-        """Return the evaluation at a value of the free number.
+        """Return the evaluation at a value of the calibrated parameter.
 
-        The result is None if the request there is invalid, not supported or too expensive.
+        The result is None if the request there is invalid, not supported or too expensive, or if the work is used up.
+        Raises DisputedRun.
         """
         if number not in self.evaluations and number not in self.refusals:
             try:
@@ -186,8 +193,8 @@ class Evaluator:
     def _evaluate_group(self, group: Group, request: CalibrationsRequest) -> Iterator[tuple[int, TargetEvaluation]]:
         """Yield (index, result) for the targets of `group` without a stored result. Their attacker is the same.
 
-        `request` has the free number set. The targets are evaluated in the order of `/v1/bounds`, so that the answers
-        are equal.
+        `request` has the value of the calibrated parameter. The targets are evaluated in the order of `/v1/bounds`, so
+        that the answers are equal.
         """
         asked = group.request
         plan = self.planned.get(asked) or group.plan()
@@ -212,11 +219,11 @@ class Evaluator:
             yield index, evaluation
 
     def typed(self, number: float) -> float:
-        """Return the free number with the type of its field (int or float)."""
+        """Return the value `number` of the calibrated parameter with the type of its field (int or float)."""
         return round(number) if self.place.shape.kind == "integer" else float(number)
 
     def with_number(self, number: float) -> CalibrationsRequest:
-        """Return the calibration request with the free number replaced by `number`. Raises ValidationError."""
+        """Return the calibration request with `number` as the calibrated parameter. Raises ValidationError."""
         return self.request.at(self.typed(number), self.place)
 
 

@@ -25,27 +25,29 @@ REFINED: Final = 2
 @final
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """Result of the search for the least private number that meets the targets.
-
-    The free number is the number to be calibrated. `value` is the evaluation at the result.
+    """Result of the search for the least private value of the calibrated parameter that meets the targets.
 
     Attributes
     ----------
+    value : PointEvaluation
+        Evaluation at the found value, or without one at a value that comes near the targets.
     group : tuple of int
-        Indices of the targets that determine the number.
+        Indices of the targets that determine the value.
     beside : PointEvaluation or None
-        Evaluation at the number next to the result, where not every target is known to be met.
+        Evaluation at the neighbour of the value at which not every target of the group is known to be met. It is the
+        less private one, if targets need more privacy.
     failing : PointEvaluation or None
-        Evaluation at the nearest number at which a target of the group provably fails. If `witnessed`, this number is a
-        neighbour of the result.
+        Evaluation at the nearest evaluated value at which a target of the group provably fails. If `witnessed`, this is
+        a neighbour of the found value, or `value` if it is proved that no value meets the targets.
     refused : Exception or None
-        Reason why the number next to the result cannot be answered.
+        Reason why this neighbour cannot be answered.
     whole : bool
-        Whether the numbers are integers.
+        Whether the values are integers.
     proved : bool
         Whether `theorem` proves that the answers are monotone.
     side : int or None
-        1 or -1: side of the result on which all numbers provably meet the targets. None if unknown.
+        1 or -1: side of the found value (larger or smaller) on which all values provably meet the targets. None if
+        unknown.
     notes : tuple of str
         Further observations of the search.
     """
@@ -65,9 +67,9 @@ class SearchResult:
 
 
 def crossing_of(evaluator: Evaluator, scale: Scale, group: Sequence[int], *known: PointEvaluation) -> Crossing:
-    """Return the search for the least private number of `scale` at which the targets of the group are met.
+    """Return the search for the least private value of `scale` at which the targets with the indices `group` are met.
 
-    `known` are evaluations from earlier steps. `evaluator` evaluates the targets.
+    The search has not begun. `known` are evaluations from earlier steps. `evaluator` evaluates the targets.
     """
     return Crossing(
         _adapted(evaluator, lambda evaluation: _met(evaluation, group)),
@@ -113,10 +115,10 @@ def finished_search(evaluator: Evaluator, crossing: Crossing, group: tuple[int, 
 
 
 def unmet_result(best: PointEvaluation, group: tuple[int, ...], *, proved: bool) -> SearchResult:
-    """Return a result without a number that meets the targets of the group.
+    """Return the result of a search that found no value of the calibrated parameter at which the targets are met.
 
-    `best` is the evaluation at the number that comes nearest to the targets. `group` has the indices, in the request,
-    of the targets that one number must meet. `proved` states that no such number exists.
+    `best` is the evaluation at the value that comes nearest to the targets. `group` has the indices of these targets in
+    the request. `proved` states that no value meets all of them.
     """
     fails = best.failing(group) is not None
     status = "infeasible" if proved else "undecided"
@@ -126,11 +128,12 @@ def unmet_result(best: PointEvaluation, group: tuple[int, ...], *, proved: bool)
 def _failing(
     evaluator: Evaluator, scale: Scale, value: PointEvaluation, beside: PointEvaluation, group: Sequence[int]
 ) -> PointEvaluation | None:
-    """Return an evaluation near the result `value` at which a target of `group` certainly fails, or None.
+    """Return an evaluation near the found `value` at which a target of `group` certainly fails, or None.
 
-    `scale` has the numbers that may be evaluated. `beside` is the evaluation at the neighbour of the calibrated number.
-    If no target fails there, numbers at growing distances towards less privacy are evaluated until a target fails, and
-    then numbers between the last two.
+    `scale` has the values that may be evaluated. `beside` is the evaluation at the neighbour of the found value at
+    which not every target is known to be met. If no target fails there, values at growing distances on this side are
+    evaluated until a target fails, and then values between the last two. The result is None if this reaches the end of
+    the range, or a value that cannot be answered.
     """
     if beside.failing(group) is not None:
         return beside
@@ -170,10 +173,11 @@ def _nearer(
 
 
 def _slope(evaluator: Evaluator, scale: Scale, value: PointEvaluation, group: Sequence[int]) -> float:
-    """Return the decrease of the height (distance from being met) per unit of the search coordinate.
+    """Estimate how much the largest height of the targets `group` falls per unit of the search coordinate.
 
-    The search coordinate is the position of a number on `scale`, and `group` are indices of targets. The slope is
-    estimated from the nearest evaluations that are not neighbours of the value.
+    The height is the distance of a target from being met. The search coordinate, a logarithm, is the position of a
+    value on `scale` and grows towards values that meet the targets. The estimate is from `value` and the nearest
+    evaluation that is no neighbour and gives a positive slope. It is infinite without such an evaluation.
     """
     here = scale.coordinate(value.number)
     slopes = [

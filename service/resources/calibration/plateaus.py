@@ -33,19 +33,19 @@ Steps = int | tuple[int, ...]
 
 
 def steps_follow(place: Place) -> bool:
-    """Return whether the free number determines the number of training steps.
+    """Return whether the calibrated parameter determines the number of training steps.
 
-    The answers are then not monotone in the free number. `place` is the pointer of the free number.
+    The answers are then not monotone in the parameter. `place` is the position of the parameter in the request.
     """
     return monotone.steps_follow(place.kind, place.name, place.owner.__dict__)
 
 
 def beyond_plateau(evaluator: Evaluator, scale: Scale, found: SearchResult) -> SearchResult:
-    """Return the least private number in the next plateaus that meets the targets, or `found` itself.
+    """Return the result at the least private value in the next plateaus that meets the targets, or that of `found`.
 
-    A plateau is a range of the free number with a constant number of training steps. The search ends after MISSES
-    plateaus in turn without a number that meets the targets, and where a number cannot be answered. `scale` is the
-    range of the free number and its direction towards less privacy.
+    A plateau is a range of the calibrated parameter with a constant number of training steps. The search ends after
+    MISSES (2) plateaus in turn without a value that meets the targets, and where a value cannot be answered. Notes are
+    added to the result. `scale` is the range of the parameter, with coordinates that fall towards less privacy.
     """
     best, at, misses = found, found.value.number, 0
     while misses < MISSES:
@@ -67,10 +67,10 @@ def beyond_plateau(evaluator: Evaluator, scale: Scale, found: SearchResult) -> S
 
 
 def _search_plateau(evaluator: Evaluator, scale: Scale, first: PointEvaluation, group: tuple[int, ...]) -> SearchResult:
-    """Return the least private number that meets the targets `group` within the plateau of the number of `first`.
+    """Return the least private value that meets the targets `group` within the plateau that begins at `first`.
 
-    The targets are met at `first`, the first number of the plateau. A plateau is a range of the free number with a
-    constant number of training steps. `scale` is the range of the free number and its direction towards less privacy.
+    The targets are met at `first`, the most private value of the plateau. A plateau is a range of the calibrated
+    parameter with a constant number of training steps. `scale` has the range of the plateau.
     """
     if scale.low == scale.high:
         return SearchResult("met", first, group, whole=scale.whole)
@@ -80,10 +80,10 @@ def _search_plateau(evaluator: Evaluator, scale: Scale, first: PointEvaluation, 
 
 
 def _with_neighbour(best: SearchResult, beside: PointEvaluation, scale: Scale) -> SearchResult:
-    """Return a result at the end of a plateau, with the first number of the next plateau as its neighbour.
+    """Return the result `best`, at the end of a plateau, with the first value of the next plateau as its neighbour.
 
-    `beside` is the evaluation at this neighbour, and `scale` the range of the free number. A plateau is a range of the
-    free number with a constant number of training steps.
+    `beside` is the evaluation at this neighbour, and `scale` the range of the calibrated parameter. A plateau is a
+    range of this parameter with a constant number of training steps.
     """
     fails = beside.failing(best.group) is not None
     near = fails and scale.are_neighbours(best.value.number, beside.number)
@@ -91,9 +91,10 @@ def _with_neighbour(best: SearchResult, beside: PointEvaluation, scale: Scale) -
 
 
 def _fails_too(evaluator: Evaluator, scale: Scale, best: SearchResult) -> tuple[str, ...]:
-    """Return a note if a target fails at the more private end of the plateau of `best`, else no note.
+    """Return a note if a target fails at the nearest value of the plateau that precedes that of `best`, else no note.
 
-    A plateau is a range of the free number with a constant number of training steps.
+    A plateau is a range of the calibrated parameter with a constant number of training steps. The preceding plateau
+    is the next one towards larger coordinates of `scale`, which have more privacy within a plateau.
     """
     mirrored = replace(scale, side=-scale.side)
     plateau = _next_plateau(evaluator, mirrored, best.value.number)
@@ -104,10 +105,10 @@ def _fails_too(evaluator: Evaluator, scale: Scale, best: SearchResult) -> tuple[
 
 
 def _next_plateau(evaluator: Evaluator, scale: Scale, at: float) -> tuple[float, float] | None:
-    """Return (first, last) number of the next plateau from `at` towards less privacy, or None at the end of the range.
+    """Return (first, last) value of the next plateau from `at` towards less privacy, or None without a further one.
 
-    A plateau is a range of the free number with a constant number of training steps. `scale` is this range and its
-    direction towards less privacy.
+    A plateau is a range of the calibrated parameter with a constant number of training steps. `scale` is the range of
+    the parameter, and the search ends at its first value. The result is None as well if the steps there are unknown.
     """
     here, end = _steps(evaluator, at), scale.first
     first = _first_where(lambda number: _steps(evaluator, number) != here, at, end, whole=scale.whole)
@@ -119,9 +120,10 @@ def _next_plateau(evaluator: Evaluator, scale: Scale, at: float) -> tuple[float,
 
 
 def _first_where(holds: Callable[[float], bool], start: float, end: float, *, whole: bool) -> float | None:
-    """Return the number nearest to `start` from which on, towards `end`, the condition `holds` is true, or None.
+    """Return the number nearest to `start` from which on, up to `end`, the condition `holds` is true, or None.
 
-    None means that the condition holds at no number. `whole` is whether the numbers are integers.
+    The condition has to change at most once, from false at `start` to true. None means that it is false at `end`.
+    Numbers are found by bisection. `whole` is whether they are integers.
     """
     if not holds(end):
         return None
@@ -142,7 +144,10 @@ def _before(number: float, start: float, *, whole: bool) -> float:
 
 
 def _steps(evaluator: Evaluator, number: float) -> Steps | None:
-    """Return the number of training steps of the run with the free number `number`, or None for an invalid number."""
+    """Return the number of training steps of the run with the calibrated parameter `number`.
+
+    A schedule has a number for each phase. The result is None if the request with this parameter is invalid.
+    """
     try:
         owner: Any = place_of(evaluator.with_number(number), evaluator.place.pointer).owner
     except DOES_NOT_FIT:

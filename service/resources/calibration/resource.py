@@ -152,9 +152,10 @@ def calibrations_quote(request: CalibrationsRequest) -> Quote:
 
 
 def _directions(request: CalibrationsRequest) -> Directions:
-    """Return in which direction of the free number each target is met.
+    """Return in which direction of the calibrated parameter each target is met.
 
-    Raises OutOfDomain if no target depends on the free number.
+    A target is a question with a limit on its answer. Raises OutOfDomain if no target depends on the calibrated
+    parameter.
     """
     known = directions(request)
     if not any(need != 0 for need in known.needs):
@@ -167,9 +168,9 @@ def _directions(request: CalibrationsRequest) -> Directions:
 def _answers(request: CalibrationsRequest, evaluation: PointEvaluation, work: Work) -> ResponseFields:
     """Return the fields `answers`, `worst_cases`, `assumptions` and `hazards` at `evaluation`.
 
-    `evaluation` belongs to a value of the free number, which `request` contains. The answers are in the order of the
-    targets. Those of weaker attackers have an entry in `worst_cases`. Each assumption and hazard is listed once. `work`
-    is what the answers may use. Raises PrivacyComputationError.
+    `evaluation` belongs to the value of the calibrated parameter that `request` contains. The answers are in the order
+    of the targets. Those of weaker attackers have an entry in `worst_cases`. Each assumption and hazard is listed once.
+    `work` is what the answers may use. Raises PrivacyComputationError.
     """
     answers = {index: target.answer for index, target in enumerate(evaluation.targets)}
     beside: dict[int, ResponseFields] = {}
@@ -201,11 +202,11 @@ def _answers(request: CalibrationsRequest, evaluation: PointEvaluation, work: Wo
 
 
 def _witness(evaluator: Evaluator, found: SearchResult) -> tuple[ResponseFields | None, ResponseFields | None]:
-    """Return (witness, None), or (None, reason) if no number is proved to be the limit.
+    """Return (witness, None), or (None, reason) if no witness is known.
 
-    A witness is a less private number next to the result `found` at which a target provably fails. The reason has the
-    members `reason` (a sentence), `undecided` and `fails`: the neighbouring number at which no target is decided, and
-    the nearest number at which a target provably fails. Both are None if no such number was evaluated.
+    A witness is a neighbour of the result `found` at which a target provably fails. The reason has the
+    members `reason` (a sentence), `undecided` and `fails`: the neighbour if no target provably fails there, and the
+    nearest value at which a target provably fails. Either is None if no such value was evaluated.
     """
     fails = undecided = None
     if found.failing is not None:

@@ -21,10 +21,11 @@ ALWAYS_FAILS: Final = "the answer to the target does not depend on the free numb
 
 
 def search(request: CalibrationsRequest, evaluator: Evaluator, known: Directions) -> SearchResult:
-    """Search for the least private value of the free number at which all targets are met, and return the result.
+    """Search for the least private value of the calibrated parameter at which all targets are met.
 
-    Raises PrivacyComputationError if no evaluated number is served. `evaluator` evaluates the targets, and `known` has
-    the directions in which they are met.
+    If the directions `known`, in which targets are met, do not say which values are more private, search for the change
+    nearest to the stated value. `evaluator` evaluates the targets. Raises PrivacyComputationError if the service can
+    answer at no evaluated value.
     """
     scale, start = _scale(request, evaluator, known)
     moving = tuple(index for index in range(len(request.targets)) if index not in known.fixed)
@@ -43,7 +44,7 @@ def search(request: CalibrationsRequest, evaluator: Evaluator, known: Directions
 
 
 def _scale(request: CalibrationsRequest, evaluator: Evaluator, known: Directions) -> tuple[Scale, float]:
-    """Return the range of the free number of the calibration, and the number at which the search starts.
+    """Return the range of the calibrated parameter, and the value at which the search starts: the stated one, if any.
 
     `known` has the directions in which the targets are met.
     """
@@ -57,9 +58,9 @@ def _scale(request: CalibrationsRequest, evaluator: Evaluator, known: Directions
 
 
 def _failure_at_all_numbers(first: PointEvaluation, known: Directions) -> SearchResult | None:
-    """Return a result without a number if a target that does not depend on the free number fails, else None.
+    """Return the result "infeasible" if a target that does not depend on the calibrated parameter fails, else None.
 
-    `first` is the evaluation at the first number.
+    `first` is any evaluation.
     """
     failing = first.failing(known.fixed)
     if failing is None:
@@ -70,9 +71,10 @@ def _failure_at_all_numbers(first: PointEvaluation, known: Directions) -> Search
 def _search_range(
     request: CalibrationsRequest, evaluator: Evaluator, scale: Scale, start: float, known: Directions
 ) -> SearchResult:
-    """Search the range `scale` from `start` towards less privacy, in the direction in which the targets become met.
+    """Search the range `scale` from `start` for the least private value at which the determining targets are met.
 
-    The result may also state that no number meets the targets. `known` has the directions in which the targets are met.
+    The result may also state that no value meets all targets. `known` has the directions in which the targets are met,
+    and the group of the determining ones.
     """
     group = known.group
     if all(_is_met_whatever(request, index) for index in group):
@@ -92,10 +94,11 @@ def _search_range(
 
 
 def _exclude_each_other(found: SearchResult, known: Directions) -> bool:
-    """Return whether no number meets both the determining group of targets and the other targets.
+    """Return whether it is proved that no value meets both the determining group of targets and the other targets.
 
-    No number does if the other targets fail at the found value and on one side of it, and the group fails on the other
-    side.
+    Since answers are monotone, this is so if another target fails at a value at which a target of the group fails, too,
+    or at the found value if the group fails at the neighbouring integer. If all values meet the group, another target
+    has to fail at the found value.
     """
     if found.status == "trivially_met":
         return found.value.failing(known.others) is not None
@@ -108,7 +111,7 @@ def _exclude_each_other(found: SearchResult, known: Directions) -> bool:
 
 
 def _is_met_whatever(request: CalibrationsRequest, index: int) -> bool:
-    """Return whether every value of the free number meets the target with the index `index`.
+    """Return whether every value of the calibrated parameter meets the target with the index `index`.
 
     This holds if the limit of the target lies beyond all possible answers to its question.
     """

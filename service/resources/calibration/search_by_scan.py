@@ -32,9 +32,10 @@ def _spread(evaluator: Evaluator, scale: Scale, start: float) -> list[PointEvalu
 
 
 def search_by_scan(evaluator: Evaluator, scale: Scale, start: float, group: tuple[int, ...]) -> SearchResult:
-    """Search for the change from failing to met targets that is nearest to the number `start`.
+    """Search for the change between values that meet the targets `group` and others, which is nearest to `start`.
 
-    `group` are the indices of the targets. Raises PrivacyComputationError if no number of the scan is served.
+    `group` has the indices of the targets, and `scale` the range of values. If all values of the scan meet the targets,
+    return the nearest one. Raises PrivacyComputationError if the service can answer at no value of the scan.
     """
     scanned = _spread(evaluator, scale, start)
     if not scanned:

@@ -63,7 +63,10 @@ def compute_certificates(request: CertificatesRequest, digest: str, engine_versi
 
 
 def joint_verdict(verdicts: list[str]) -> str:
-    """Return the verdict on a number from its `verdicts` in the directions add and remove."""
+    """Return the verdict on a number from its `verdicts` in the directions add and remove.
+
+    The number is "refuted" if one direction refutes it, and "proved" if all prove it, else "not_decided".
+    """
     if "refuted" in verdicts:
         return "refuted"
     return "proved" if all(verdict == "proved" for verdict in verdicts) else "not_decided"

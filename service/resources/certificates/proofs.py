@@ -39,7 +39,7 @@ class NumberCondition:
     def prove(self, steps: Sequence[Step]) -> list[dict[str, Any]]:
         """Return fields of `CertificateProof` for each direction: the verdict of the checker for a run of these steps.
 
-        A run of mirrored steps has the same law in both directions, and one proof. A mirrored step compares a law with
+        For a run of mirrored steps, one proof serves both directions. A mirrored step compares a law with
         its mirror image about 0, as when one record replaces another.
         """
         proved = self.directions[:1] if all(step.mirrored for step in steps) else self.directions
@@ -64,9 +64,10 @@ class NumberCondition:
 
 
 def comparison_of(question: QuestionSpec, value: float, reads: str = "power") -> NumberCondition | None:
-    """Return the condition on a run under which `value` answers `question`, or None.
+    """Return the condition on a run under which the number `value` is a safe answer to `question`, or None.
 
-    None stands for an infinite epsilon, which every mechanism has. `value` is the claimed number. `reads` names the
+    `value` is then an upper bound of the true answer (for a type II error, a lower bound). None stands for an infinite
+    epsilon, which needs no proof. `reads` names the
     quantity of a trade-off curve. Raises UnsupportedCombination with the pointer `/question`.
     """
     if isinstance(question, EpsilonQuestion):

@@ -44,7 +44,7 @@ class AtRate:
 @final
 @dataclass(frozen=True, slots=True)
 class GaussianCurve:
-    """Bound of mu-GDP (Gaussian differential privacy) where both error rates are large enough.
+    """Upper bound on the power by mu-GDP (Gaussian differential privacy), where both error rates are large enough.
 
     The false positive rate is at least `rate_min`, and the type II error at least `error_min`.
     """
@@ -57,7 +57,10 @@ class GaussianCurve:
 @final
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """Bound e^`log_ratio` on every likelihood ratio of the two hypotheses, or of the `swapped` hypotheses."""
+    """Upper bound e^`log_ratio` on the likelihood ratio P1/P0 of both hypotheses at every outcome.
+
+    P1 is the law under H1 and P0 that under H0. With `swapped`, the bound is on P0/P1.
+    """
 
     log_ratio: float
     swapped: bool = False

@@ -213,7 +213,7 @@ def _verdict(rates: FloatArray, one: _Run, other: _Run) -> ResponseFields:
 def _ranked(
     request: ComparisonsRequest, runs: Sequence[_Run], pairs: Sequence[ResponseFields], place: int, each: _Quantity
 ) -> ResponseFields:
-    """Return the comparison of one quantity, with the runs that have the best value, as fields of `RankedQuantity`.
+    """Return the comparison of one quantity, with the runs of the best safe bound, as fields of `RankedQuantity`.
 
     `pairs` are the comparisons of pairs of runs, and `place` is the index of the quantity `each`.
     """

@@ -95,7 +95,7 @@ class _Scaled(NamedTuple):
 
 
 def compute_pmp_exponential(request: PmpExponentialRequest, digest: str, engine_version: str) -> PmpExponentialResponse:
-    """Return the parameter of practical membership privacy (PMP) of an exponential mechanism.
+    """Enclose the parameter epsilon of practical membership privacy (PMP) of an exponential mechanism.
 
     `digest` and `engine_version` become fields of the response. Raises OutOfDomain if the losses exceed the
     sensitivity.
@@ -127,10 +127,7 @@ def compute_pmp_exponential(request: PmpExponentialRequest, digest: str, engine_
         maximiser=ExponentialMaximiser(object=found.object_index, point=found.point_index, direction=found.direction),
         swap_bound=min(float(bounds.either.max()), proved),
         sampling=_drawn(sampling) if found.method == "sampling" else None,
-        epsilon_on_population=EpsilonOnPopulation(
-            exact=enclosed_number(adjacent, "upper"),
-            sensitivity=enclosed_number(_by_sensitivity(request, scaled), "upper"),
-        ),
+        epsilon_on_population=_on_population(request, scaled, adjacent),
         success_bound=enclosed_number(success_bound(found.epsilon), "upper"),
         eta_mip=enclosed_number(tight_eta(found.epsilon), "upper"),
         worst_case=ReplaceOneWorstCase(
@@ -140,6 +137,14 @@ def compute_pmp_exponential(request: PmpExponentialRequest, digest: str, engine_
         ),
         notes=_notes(request, found, worst_case),
         assumptions=_assumptions(scaled),
+    )
+
+
+def _on_population(request: PmpExponentialRequest, scaled: _Scaled, adjacent: Enclosure) -> EpsilonOnPopulation:
+    """Return epsilon of differential privacy on the population: the enclosure `adjacent`, and by the sensitivity."""
+    return EpsilonOnPopulation(
+        exact=enclosed_number(adjacent, "upper"),
+        sensitivity=enclosed_number(_by_sensitivity(request, scaled), "upper"),
     )
 
 

@@ -29,11 +29,11 @@ RunQueries = tuple[tuple[Summand, ...], tuple[Known, ...]]
 
 
 def resolve_together(requests: Sequence[BoundsRequest | None], wanted: range) -> list[ResolvedRequest | None]:
-    """Resolve the requests at the indices `wanted`, and evaluate the numbers of all of them together.
+    """Return the requests at the indices `wanted` with their engines, whose numbers are evaluated together.
 
-    The result has the requests with their engines. Only contour inversion evaluates numbers together. The result is
-    None for other requests, and for requests that cannot be resolved. A later attempt to resolve such a request raises
-    its error.
+    All requests are evaluated together, so that the numbers do not depend on `wanted`. Only contour inversion evaluates
+    numbers together. The entry of a request that is None or cannot be resolved is None. A later attempt to resolve such
+    a request raises its error.
     """
     asked: dict[int, RunQueries] = {}
     resolved_requests: list[ResolvedRequest | None] = []

@@ -43,7 +43,10 @@ _LATE: Final = Point(None, DeadlinePassed())
 
 
 def block_points(request: SweepsRequest) -> int:
-    """Return the number of points that are evaluated together. It is the same for a sweep and its chunks."""
+    """Return the number of points in a block, which are evaluated together; the last block may have fewer.
+
+    The number is the same for a sweep and its chunks.
+    """
     if is_one_step(request.mechanism) or request.threat_model.type != "worst_case":
         return 1  # no joint evaluation
     parts = parts_of(request.mechanism, (request.threat_model,))
@@ -88,7 +91,10 @@ def _evaluate_block(
 
 
 def _evaluate_point(asked: BoundsRequest, resolved: ResolvedRequest | None) -> Point:
-    """Return the answer to the request `asked` for one point of a sweep, or a problem if the deadline passed.
+    """Return the answer to the request `asked` for one point of a sweep, or its error.
+
+    The point has the error of the deadline if this passed during the computation. `resolved` is the request with its
+    chosen engines, if known.
 
     An answer computed after the deadline could be needlessly wide.
     """

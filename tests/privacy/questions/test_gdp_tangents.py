@@ -15,7 +15,7 @@ from scipy import special
 from service.privacy.composition.planning import choose
 from service.privacy.enclosure import Enclosure, EnclosureArray, Evidence
 from service.privacy.numerics.work import at_most
-from service.privacy.questions import gaussian_dp
+from service.privacy.questions import gaussian_dp, gdp_range
 from service.privacy.questions.empty_range import NOTHING_IN_RANGE
 from service.privacy.questions.gdp_tangents import tangent_bounds
 from service.privacy.questions.normal_points import normal_points
@@ -77,7 +77,7 @@ def test_mu_of_both_directions_is_that_of_the_hull() -> None:
         assert both.evidence is Evidence.EXACT
         for rate_min, error_min in RANGES:
             found = gaussian_dp.mu(both, rate_min, error_min)
-            searched = gaussian_dp.over_range(both, rate_min, error_min, math.inf)
+            searched = gdp_range.over_range(both, rate_min, error_min, math.inf)
             assert found.value.lower <= searched.upper * (1 + 1e-12), spec
             assert searched.lower <= found.value.upper * (1 + 1e-12), spec
             assert found.value.relative_width() <= 1e-8, spec

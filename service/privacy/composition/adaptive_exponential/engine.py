@@ -138,11 +138,12 @@ def sampled(engine: Engine, steps: Steps, options: EngineOptions) -> TradeOffPai
 
 
 def _curve_of_first_steps(groups: Groups, inside: Groups) -> AbstractTradeOff | None:
-    """Return the curve of up to MOST_STEPS equal exponential steps of a longer run, as a lower bound, or None.
+    """Return the curve of up to MOST_STEPS equal exponential steps of a longer run, or None.
 
-    Ignoring the other steps makes no attack stronger. `groups` has pairs (epsilon, count) of all exponential steps, and
-    `inside` those that the recursion covers. The steps are those of the group with the largest variance of the loss.
-    The result is None if `inside` is not empty, or if epsilon of the steps is below SMALLEST_EPSILON.
+    Ignoring the other steps makes no attack stronger, so the power and delta of the curve are lower bounds for the run.
+    `groups` has pairs (epsilon, count) of all exponential steps, and `inside` those that the recursion covers. The
+    steps are those of the group with the largest variance of the loss. The result is None if `inside` is not empty, or
+    if epsilon of the steps is below SMALLEST_EPSILON.
     """
     epsilon, count = _main(groups)
     if inside or epsilon < SMALLEST_EPSILON:
@@ -155,7 +156,7 @@ def _recursion_groups(groups: Groups) -> Groups:
 
     The groups with the largest variance of the loss come first, as long as at most MOST_STEPS steps and a grid of
     allowed size (`grid_for`) suffice. The result is empty if the group with the largest variance does not fit and has
-    more variance than all that fit: blocks of that group give a smaller bound.
+    more variance than all that fit: blocks of that group (`_blocks`) then give smaller upper bounds of delta.
     """
     found: Groups = ()
     for group in sorted(groups, key=_weight, reverse=True):

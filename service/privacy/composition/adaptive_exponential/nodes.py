@@ -52,7 +52,7 @@ KEPT_POLYGONS: Final = 16
 class GroupGrid:
     """Grid of losses for a recursion: the spacing, and the epsilon of each group of equal steps in multiples of it.
 
-    The multiples are rounded up (`above`) for upper bounds and down (`below`) for lower bounds.
+    The multiples are rounded up (`above`) for upper bounds of delta, and down (`below`) for lower bounds.
     """
 
     spacing: float
@@ -65,7 +65,7 @@ def grid_for(groups: Groups, tolerance: float = 0.0) -> GroupGrid | None:
 
     The result is None if the recursion would have too many tables, if its work limit allows too few cells, or if every
     grid rounds some epsilon by more than WORST_ROUNDING, relatively. `tolerance` is the relative width of delta to
-    reach.
+    reach. With 0, the grid is as fine as these limits allow.
     """
     tables = math.prod(count + 1 for _, count in groups)
     largest = max(epsilon for epsilon, _ in groups)
@@ -100,7 +100,8 @@ def grid_for(groups: Groups, tolerance: float = 0.0) -> GroupGrid | None:
 def _cells_for(tolerance: float, steps: int) -> float:
     """Return the approximate number of grid cells in [0, largest epsilon] for a relative width `tolerance` of delta.
 
-    `steps` is the number of exponential steps of the run. The number of cells grows with it.
+    `steps` is the number of exponential steps of the run. The number of cells grows with `steps`. Only the width of the
+    bounds depends on the result.
     """
     return max(math.sqrt(4 * (1 + math.log(steps)) / max(tolerance, 1e-12)), FEWEST_CELLS)
 
@@ -111,7 +112,7 @@ def curve_of(groups: Groups, tolerance: float) -> SymmetricPolygon:
     An adversary chooses the position of each step's loss interval. The nodes are those of the recursions `fixed_order`
     (lower bounds) and `any_order` (upper bounds). Near the largest loss, delta has a closed form with further nodes.
     The work counts against the limit of the request even if the curve is cached. `tolerance` is the relative width of
-    delta that the grid aims at.
+    delta that the grid aims at. Raises NumericalFailure if no grid serves the groups.
     """
     found, work = _curve_of(groups, tolerance)
     count_work(work)
@@ -180,8 +181,9 @@ def _refined(
 ) -> tuple[FloatArray, FloatArray, float]:
     """Return nodes (losses) and bounds on a finer grid where delta is not close to 1, and the finer spacing in nats.
 
-    The bounds and the old `values`, shape (4, nodes), are lower and upper bound of delta, then those of 1 - delta.
-    `groups` has a single pair (epsilon, count): the run has equal steps.
+    The given `nodes` stay where delta is close to 1, left of the finer ones. The bounds and the old `values`, shape (4,
+    nodes), are lower and upper bound of delta, then those of 1 - delta. `groups` has a single pair (epsilon, count):
+    the run has equal steps.
     """
     ((epsilon, count),) = groups
     cells = math.ceil(epsilon / spacing)

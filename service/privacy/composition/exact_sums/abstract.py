@@ -31,6 +31,8 @@ class AbstractExactSum(AbstractSelfInverse):
     `_largest` is the largest loss of the run in nats. A result is the logarithm v <= 0 of a sum of positive terms. The
     logarithm of each term is v - x with x >= 0. A relative error r of a term's logarithm changes v by at most r |v - x|
     e^-x, which is at most r (|v| + 1/e). The slack of `log_sum`, relative to 1 + |v|, covers this change.
+
+    A subclass sets `_largest` and supplies bounds of points (`_points_of_half`) and of the profile (`_log_profile`).
     """
 
     evidence = Evidence.CERTIFIED
@@ -97,6 +99,7 @@ class AbstractExactSum(AbstractSelfInverse):
     def _epsilon_of_less(self, delta: float) -> Enclosure:
         """Return an enclosure of the smallest epsilon >= 0 (nats) with delta(epsilon) <= delta.
 
-        The given delta may be below delta(0). The default is the root of the privacy profile.
+        The given delta is below the upper bound of delta(0), but perhaps not below delta(0) itself. By default the
+        result is the root of the privacy profile in [0, largest loss].
         """
         return decreasing_root(self._profile_formula, delta, 0.0, self._largest.upper, self.evidence)

@@ -129,7 +129,8 @@ class DifferentResponses(AbstractExactSum):
     def _bracket(self, log_target: FloatArray, hypothesis: int) -> tuple[FloatArray, FloatArray]:
         """Return thresholds of the loss (nats) proved to be left and right of where P(loss > c) falls to e^log_target.
 
-        All arrays have the shape (n,). `hypothesis` is 0 for probabilities under H0 and 1 for H1.
+        All arrays have the shape (n,). `hypothesis` is 0 for probabilities under H0 and 1 for H1. Where no nearer
+        threshold is proved, the result is a threshold just beyond the smallest or largest loss.
         """
 
         def excess(thresholds: FloatArray) -> FloatArray:
@@ -183,7 +184,7 @@ def _log_gap(
 
     For tails below the rate (`side` 1) the result is an upper bound, or a lower bound with `least`. For tails above the
     rate (`side` -1) it is a lower bound. A lower bound is -inf where the gap may be 0. `error` bounds the absolute
-    error of the tail's logarithm, and `log_target` is ln of the rate.
+    error of the tail's logarithm, and `log_target` is ln of the rate. The result has the shape of `apart`.
     """
     rounding = error + SLACK * (1 + np.abs(log_target))
     if side < 0:
@@ -198,7 +199,7 @@ def _share(far: FloatArray, near: FloatArray, error: float, log_target: FloatArr
 
     `far` and `near` are ln(rate of the right test/given rate) and ln(rate of the left test/given rate). With rounding,
     the rate of the mixture is at most (side -1) or at least (side 1) the given rate. `log_target` is ln of the given
-    rate. `error` bounds the errors of these logarithms.
+    rate. `error` bounds the errors of these logarithms. All arrays have one shape.
     """
     rounding = side * (error + SLACK * (1 + np.abs(log_target)))
     # For a lower bound of the share, `ahead` may overflow to infinity. For an upper bound it must not be overestimated.

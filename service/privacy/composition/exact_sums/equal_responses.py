@@ -163,7 +163,8 @@ class EqualResponses(AbstractExactSum):
     def _range(self, law: BinomialTails, highest: float, lowest: float) -> tuple[int, int]:
         """Return the first and last index k between which P(K > k) decreases from e^highest to e^lowest.
 
-        K has the binomial law `law`. The first index is approximate, and the last is proved.
+        K has the binomial law `law`. At the last index, P(K > k) is proved to be at most e^lowest. The first index is
+        an estimate, at which P(K > k) should be at least e^highest.
         """
         start = _start(law)
         last = _first_at_most(law, lowest - 1, max(law.mode, start), law.trials)
@@ -250,7 +251,7 @@ class EqualResponses(AbstractExactSum):
         """Return sum_{i >= 1} (q_{j+i}/q_j)(1 - e^{-2 i eps}) at each index j, with relative error bounds.
 
         q_k is the probability of k losses of +eps among N steps under H1. Values of j that are close together share a
-        sum.
+        sum. Both arrays have the shape of `j`.
         """
         indices, inverse = np.unique(j, return_inverse=True)
         gained, error = np.empty(len(indices)), np.empty(len(indices))
@@ -282,7 +283,7 @@ class EqualResponses(AbstractExactSum):
     def _first_above(self, epsilon: FloatArray) -> IndexArray:
         """Return the smallest k with (2 k - N) eps > epsilon, exactly, for each `epsilon`; N + 1 if there is none.
 
-        (2 k - N) eps is the loss of N steps of which k have the loss eps.
+        (2 k - N) eps is the loss of N steps of which k have the loss eps. The result has the shape of `epsilon`.
         """
         guess = np.minimum(np.floor(0.5 * (epsilon / self._step + self._steps)), self._steps + 1.0)
         k = guess.astype(np.int64) - 1
@@ -316,7 +317,7 @@ class EqualResponses(AbstractExactSum):
     def _root(self, delta: float) -> tuple[float, float]:
         """Return an approximate epsilon (nats) at which the privacy profile is `delta`, and an estimate of its error.
 
-        `delta` is between 0 and the value of the profile at epsilon 0.
+        `delta` is between 0 and the value of the profile at epsilon 0. The caller proves bounds near the root.
         """
         other, log_delta = self._laws[1], math.log(delta)
         last = _first_at_most(other, log_delta - 1, other.mode, self._steps)
@@ -336,7 +337,8 @@ class EqualResponses(AbstractExactSum):
         """Return an approximate epsilon (nats) with ln delta(epsilon) = `log_delta`, and its error, or None.
 
         The error is approximate and in nats. The search covers the losses (2 k - N) eps of N steps of +-eps, with first
-        <= k <= last. The result is None if the root is left of these losses and there are other losses.
+        <= k <= last. The result is None if the root is left of these losses and there are other losses. No bound
+        depends on the result.
         """
         gained, error = self._gains(first, last)
         table = self._laws[1].table(first, last)
@@ -357,9 +359,9 @@ class EqualResponses(AbstractExactSum):
 
 
 def _start(law: BinomialTails) -> int:
-    """Return an index k up to which all tails P(K > k) of the binomial number K are above 1/2.
+    """Return an index k with P(K >= k) of at least 1/2, from which a search for smaller tails of K may start.
 
-    `law` is the law of K. The median is at least the mode less 1.
+    `law` is the binomial law of K. The median of K is at least the mode less 1.
     """
     return max(law.mode - 1, 0) if law.log_odds < STEEP else law.mode
 

@@ -101,8 +101,8 @@ def _sums_of(kinds: Kinds) -> int:
 def losses_of(kinds: Kinds) -> int:
     """Return an upper bound of the number of different sums of losses +-epsilon, for kinds (epsilon, count).
 
-    The bound counts all sums. With many sums it counts all multiples of a common divisor of the epsilons, up to
-    rounding.
+    The bound counts all combinations of signs, kind by kind. If there are more than `MOST_SUMS` of them and the
+    epsilons have a common divisor up to rounding, it counts the multiples of this divisor that sums may reach.
     """
     every = _sums_of(kinds)
     if every <= MOST_SUMS:

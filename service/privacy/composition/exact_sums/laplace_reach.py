@@ -16,10 +16,10 @@ _OMITTED = 60.0
 
 
 def uniforms_kept(steps: int, loss: float) -> int:
-    """Return the largest number of uniform variables in the terms (splines) of the law of N Laplace losses.
+    """Return the largest number of uniform variables in the kept terms (splines) of the law of N Laplace losses.
 
-    The run has `steps` steps with the largest loss `loss` (nats) each. The number is N = `steps`, or so large that at
-    most e^-60 of the weight is truncated.
+    The run has N = `steps` steps with the largest loss `loss` (nats) each. Terms with more uniform variables are
+    truncated. The number is the smallest for which their weight is at most e^-60, by a Chernoff bound, or N.
     """
     share = loss / (2 + loss)
     first = math.floor(share * steps) + 1
@@ -28,7 +28,7 @@ def uniforms_kept(steps: int, loss: float) -> int:
 
 
 def log_excess(steps: int, kept: int, share: float) -> float:
-    """Return ln of a bound of P(X > kept) for X ~ Binomial(N, share), N = `steps`.
+    """Return ln of an upper bound of P(X > kept) for X ~ Binomial(N, share), N = `steps`.
 
     The logarithm is -N times a Kullback-Leibler divergence (Chernoff), and -inf for kept >= N.
     """
@@ -42,7 +42,10 @@ def log_excess(steps: int, kept: int, share: float) -> float:
 
 
 def can_sum(steps: int, loss: float) -> bool:
-    """Return whether the number of `steps`, their total loss (`loss` nats each) and the work allow exact sums."""
+    """Return whether the number of `steps`, their total loss (`loss` nats each) and the work are within fixed limits.
+
+    Within the limits, exact sums serve the run of Laplace steps.
+    """
     if steps > LARGEST_STEPS or steps * loss > LARGEST_LOSS:
         return False
     return steps * uniforms_kept(steps, loss) ** 2 <= LARGEST_WORK

@@ -139,7 +139,7 @@ class SmoothedAtoms(AbstractTradeOff):
         return Enclosure(self._proved_below(delta, min(known.lower, upper), max(1.0, upper)), upper, self.evidence)
 
     def _proved_below(self, delta: float, start: float, scale: float) -> float:
-        """Return an epsilon (nats) of at most `start` whose delta is proved to be at least `delta`, or 0.
+        """Return an epsilon (nats) of at most `start` whose delta is proved to be at least `delta`; 0 without a proof.
 
         ln delta(epsilon) falls at about a constant rate over short distances. So a first proof at some distance from
         `start` gives the distance that is needed, at which a second proof is tried. All distances are in nats. Tried

@@ -42,12 +42,15 @@ A_READING: Final = 2_000.0
 
 @final
 class GroundTruthSearch:
-    """Search for numbers of one direction of a run with `digits` significant digits; hundreds of points are cached."""
+    """Search for numbers of one direction of a run with `digits` significant digits; hundreds of points are cached.
+
+    A result has fewer digits if a fixed number of attempts does not reach them. All results are proved enclosures.
+    """
 
     def __init__(self, sources: Sources, guide: AbstractTradeOff, digits: int) -> None:
         """Store the sources of tests and the `guide`, the same curve in doubles; no result relies on the guide.
 
-        `digits` is the number of significant digits of every result.
+        `digits` is the number of significant digits that every result aims at.
         """
         self._sources, self._guide, self.digits = sources, guide, digits
         self._points = lru_cache(maxsize=_LARGEST_MEMORY)(self._search_point)
@@ -55,7 +58,8 @@ class GroundTruthSearch:
     def point(self, rate: Fraction) -> FoundBalls:
         """Return balls of power, threshold and type II error at a false positive rate in (0, 1).
 
-        The balls have the requested digits of both power and type II error.
+        The search aims at the digits of both power and type II error. Raises UnsupportedCombination if nothing is
+        proved, as `delta` and `epsilon` do.
         """
         return self._points(rate)
 
@@ -70,7 +74,7 @@ class GroundTruthSearch:
         return self._search(guess, log_value, lambda source, near: read_point(source, rate, near), True)
 
     def delta(self, epsilon: Fraction) -> FoundBalls:
-        """Return a ball of the privacy profile at a finite `epsilon` (nats), with the requested digits."""
+        """Return a ball of the privacy profile at a finite `epsilon` (nats)."""
         log_value = _about(self._guide.profile(np.array([float(epsilon)])))
 
         def read(source: ThresholdSource, start: float) -> Reading:
@@ -80,7 +84,10 @@ class GroundTruthSearch:
         return self._search(float(epsilon), log_value, read, False)
 
     def epsilon(self, delta: Fraction) -> FoundBalls:
-        """Return a ball of the smallest eps >= 0 (nats) with delta(eps) <= delta, for delta in (0, 1)."""
+        """Return a ball of the smallest eps >= 0 (nats) with delta(eps) <= delta, for delta in (0, 1).
+
+        Raises UnsupportedCombination if no threshold near delta is known, or nothing is proved.
+        """
         near = self._guide.epsilon(float(delta))
         if near.lower <= 0:
             at_zero = self.delta(Fraction(0))
@@ -177,7 +184,7 @@ def _learned(found: FoundBalls, guess: float, log_value: float, complement: bool
 def _about(bounds: EnclosureArray) -> float:
     """Return the approximate logarithm of a probability in `bounds`.
 
-    It lies between the bounds, or some distance below the upper bound where the lower bound is 0.
+    The result lies between the bounds, or some distance below the upper bound where the lower bound is 0.
     """
     low, high = (
         (math.log(bounds.lower[0]) if bounds.lower[0] > 0 else -math.inf, math.log(max(bounds.upper[0], 5e-324)))

@@ -65,7 +65,8 @@ class _Query(ABC):
     complex plane. The *tilt* is the real number at which a contour crosses the axis. Errors are small for thresholds
     whose *saddle point*, that of the integrand, is near the tilt. A *truncation level* 10^-d omits jumps (rare large
     losses of a step) of total probability at most 10^-d. A *transform* is the moment-generating function of the loss
-    along a contour.
+    along a contour. This class chooses the contours to try. A subclass supplies the best tilts, the evaluation on a
+    contour, and the bounds without contours for its kind of number.
 
     Attributes
     ----------
@@ -187,7 +188,8 @@ class _Query(ABC):
         A truncation level 10^-d omits rare large losses of total probability at most 10^-d. `levels` has the index of
         the level of each of the n numbers. `following` is the index of the next attempt (each attempt has another
         level). 0 means that few contours serve the whole list, without contours at neighbouring tilts. Return whether
-        further levels may help. They cannot where the moment-generating function does not decay on a contour.
+        further levels may help. They cannot where the moment-generating function does not decay on a contour, or the
+        work of the request is spent.
         """
         may_help = True
         chosen_levels: list[int] = levels[where].tolist()
@@ -208,8 +210,8 @@ class _Query(ABC):
 
         `tilts` has one tilt for each index in `where`. Numbers that stay wide are evaluated on neighbouring contours in
         the `tilt_grid`, unless it is None. A tilt is the real number at which a contour, the path of an inversion
-        integral, crosses the axis. Return False where the moment-generating function of a run with several laws does
-        not decay on a contour. It does not decay on the neighbours either.
+        integral, crosses the axis. Return False if the work of the request is spent, or where the moment-generating
+        function of a run that is not Gaussian does not decay on a contour. It does not decay on the neighbours either.
         """
         may_help = True
         for tilt in dict.fromkeys(tilts):
@@ -380,7 +382,8 @@ def evaluate_roughly(contours: DirectionContours, epsilon: FloatArray, rate: flo
 
     `epsilon` and the result have the shape (n,). The enclosures may have about five correct digits fewer than those of
     `evaluate_profile`. The truncation level (the omitted probability of far jumps of the loss) is the level of the
-    point at the false positive rate `rate`, or a deeper one.
+    point at the false positive rate `rate`, or a deeper one. The enclosures may be trivial if the run has no contours,
+    or the work of the request is spent.
     """
     levels = contours.run.levels(min(rate, 1 - rate), abs(float(ndtri(rate))))
     query = _Thresholds(contours, epsilon, np.array([levels]))

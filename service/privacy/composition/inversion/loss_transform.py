@@ -82,7 +82,7 @@ class LossTransform:
 
     @property
     def different(self) -> int:
-        """Number of different steps of the run whose loss has a density that is not Gaussian."""
+        """Number of kinds of steps whose loss has a density, without the Gaussian steps that are not sampled."""
         return sum(len(summand.count) for summand in self.summands if summand.decays)
 
     def log_atoms(self, tilt: float) -> float:
@@ -149,7 +149,7 @@ class TransformOnContour:
         return ValuesOnContour(np.conj(difference) if self._transform.reflected else difference, error)
 
     def log_majorants(self, heights: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return `(whole, single)`: bounds of ln |M(theta + it')/M(theta)|, t' >= t, of the run and of one step.
+        """Return `(whole, single)`: upper bounds of ln |M(theta + it')/M(theta)|, t' >= t, of the run and of one step.
 
         M = e^K is the moment-generating function of the loss, and theta is the tilt of the contour. `heights` are the
         heights t >= 0, shape (H,), as are the results. The majorants are laid out for the first height. `single` is the
@@ -171,8 +171,9 @@ class TransformOnContour:
         """Return `(whole, single)` of `log_majorants` for |M^N - A^N|, at `heights` t, where no summand has a density.
 
         M is the transform of one of N steps over its value at the tilt, and A is the part of its atoms. `total` is ln
-        of a bound of |M|^N. The modulus is at most |M|^N + |A|^N, and at large heights at most (|A| + V/t)^N - |A|^N,
-        where V/t bounds the part of M with a density. The contour is Re z = theta, and t is the imaginary part of z.
+        of an upper bound of |M|^N. The modulus is at most |M|^N + |A|^N, and at large heights at most (|A| + V/t)^N -
+        |A|^N, where V/t bounds the part of M with a density. The contour is Re z = theta, and t is the imaginary part
+        of z. All arrays have the shape of `heights`.
         """
         atoms = sum(summand.log_atoms for summand in self._summands)
         last = max(summand.last_height for summand in self._summands)
@@ -182,9 +183,9 @@ class TransformOnContour:
         return whole, -np.log(heights) - np.log1p(np.log(np.maximum(last / heights, 1.0)))
 
     def log_variation(self) -> float:
-        """Return ln V with |M(theta + it)/M(theta)| <= V/t, t > 0, for one of the sampled steps; +inf without any.
+        """Return ln V with |M(theta + it)/M(theta)| <= V/t, t > 0, for the step with the smallest known V.
 
-        M is the moment-generating function of the loss of the step, and theta the tilt of the contour. The result is 0
-        where no summand has a density, as `log_majorants` needs.
+        M is the moment-generating function of the loss of the step, and theta the tilt of the contour. The result is
+        +inf if no step has such a bound, but 0 if the transform of the run does not decay, as `log_majorants` needs.
         """
         return min((summand.log_variation() for summand in self._summands), default=np.inf) if self._decays else 0.0

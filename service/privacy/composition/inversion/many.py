@@ -66,9 +66,10 @@ def run_of(curve: AbstractTradeOff) -> RunLaw | None:
 def evaluate_together(wanted: Iterable[Wanted], width: float) -> None:
     """Evaluate the numbers `wanted` of many runs together, and keep the narrow enclosures in `known` of each run.
 
-    An enclosure is kept if its relative width is at most `width`. Where epsilon is needed in both directions, a bound
-    of epsilon of the remove direction is kept as well. The remove direction is evaluated only where that bound is not
-    below epsilon of the add direction.
+    An enclosure is kept if its relative width is at most `width`. For each epsilon of the add direction, an upper bound
+    of epsilon of the remove direction at that delta is kept, as the quantity `epsilon_cap`. Where epsilon is needed in
+    both directions, that of the remove direction is evaluated only if that of the add direction was found and
+    `epsilon_cap` may exceed it.
 
     Raises
     ------
@@ -144,7 +145,7 @@ def _read_units(by_unit: dict[UnitAtLevel, list[list[Task]]], width: float) -> N
 
     A key of `by_unit` has the repeated steps, the truncation level, and whether few steps use the record. The value
     lists the runs that repeat these steps, each as the list of its tasks (numbers to evaluate). Enclosures of relative
-    width up to `width` are kept.
+    width up to `width` are kept. Raises DeadlinePassed if a share of the time of the request has passed.
     """
     units, runs = Units.of(by_unit), list(by_unit.values())
     for block in units.blocks():
@@ -163,7 +164,8 @@ def _levels(tasks: Sequence[Task]) -> tuple[IndexArray, IndexArray]:
     """Return two truncation levels for each task (number of a run), as indices in `TRUNCATION_DIGITS`, shape (tasks,).
 
     A level says how little of the law is omitted. The first level is the shallowest that has enough digits. The second
-    is the first of these at which the quadrature grid ends with a negligible weight.
+    is the shallowest of these and deeper levels at which the quadrature grid ends with a negligible weight, or again
+    the first level if there is none.
     """
     at = np.array([task.wanted.at for task in tasks])
     deviation = np.maximum(np.array([task.run.deviation for task in tasks]), 1e-290)
@@ -185,7 +187,8 @@ def _levels(tasks: Sequence[Task]) -> tuple[IndexArray, IndexArray]:
 def _last_nodes_are_negligible(tasks: Sequence[Task], theta: FloatArray) -> BoolArray:
     """Return whether quadrature grids end with a negligible weight at the tilts `theta` of the tasks, (levels, tasks).
 
-    The weight of a node is that of the loss S times e^{theta S}. Levels are those of `TRUNCATION_DIGITS`.
+    The weight of a node is that of the loss S times e^{theta S}. Levels are those of `TRUNCATION_DIGITS`. The value is
+    always true for tasks of runs that seldom use the record (`Task.is_rare`).
     """
     digits = np.array(TRUNCATION_DIGITS)
     light = np.ones((len(digits), len(tasks)), dtype=bool)

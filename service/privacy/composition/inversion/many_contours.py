@@ -314,7 +314,7 @@ class TransformsOfManyRuns(TransformsOfRuns):
         return np.full_like(step, 4.0)
 
     def is_affordable(self, heights: FloatArray, step: FloatArray) -> BoolArray:
-        """Return a mask (R,) of contours of few nodes, for contours up to `heights` with nodes at a distance `step`.
+        """Return a mask (R,) of contours with fewer than `LONGEST` nodes, up to `heights` at the distance `step`.
 
         R is the number of runs.
         """
@@ -354,7 +354,7 @@ class TransformsOfManyRuns(TransformsOfRuns):
         return ValuesOnContour(np.conj(difference) if self._reflected else difference, error)
 
     def log_majorants(self, heights: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return `(whole, single)`: bounds of ln |M(theta + it)/M(theta)| for all t >= each height, shape (H, R).
+        """Return `(whole, single)`: upper bounds of ln |M(theta + it)/M(theta)| for all t >= each height, (H, R).
 
         M is the moment-generating function of the run (`whole`) or of one step (`single`), and theta is the tilt of the
         run's contour. The bounds are those of the smallest number of repetitions of each group, because every further

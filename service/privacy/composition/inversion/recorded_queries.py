@@ -26,15 +26,16 @@ _ABOUT = Enclosure(0.5, 0.5, Evidence.ASYMPTOTIC)
 class _NoSingleNumber(Exception):
     """Raised by the recording curve, when a request reads more than numbers at single arguments and one list of points.
 
-    It ends the recording. The recorded numbers are evaluated together later, and the request reads the others itself.
+    The exception ends the recording. The recorded numbers are evaluated together later, and the request reads the
+    others itself.
     """
 
 
 def recorded_queries_of(read: Callable[[TradeOffPair], Any]) -> tuple[Known, ...]:
-    """Return the numbers that the function `read` evaluates on a pair of curves, up to its first list of points.
+    """Return the numbers that `read` evaluates on a pair of curves, to the end of its first list of points.
 
-    `read` is called once, with curves that record every evaluation and return arbitrary values. An error that these
-    values cause ends the recording.
+    The function `read` is called once, with curves that record every evaluation and return arbitrary values. An error
+    that these values cause ends the recording. The points of a list of more than 32 are left out.
     """
     add = _RecordingCurve([], reflected=False)
     with suppress(_NoSingleNumber, PrivacyComputationError):

@@ -89,9 +89,9 @@ class Cumulants(Protocol):
     """Protocol of a privacy loss S whose log-moment function K(s) = ln E0 e^{sS} is known at real s (*tilts*)."""
 
     def cumulants(self, tilts: FloatArray) -> RealCumulants:
-        """Return K, K', K'' at real tilts of shape (S,), with a bound of the absolute error of K.
+        """Return K, K', K'' at real `tilts`, an array of one axis, with a bound of the absolute error of K.
 
-        K is the log-moment function of the loss (`Cumulants`). S is the number of tilts.
+        K is the log-moment function of the loss (`Cumulants`).
         """
         ...
 
@@ -100,7 +100,8 @@ def tail_scores(theta: FloatArray, value: FloatArray, threshold: FloatArray, dev
     """Return about -Phi^{-1}(P0(S > threshold)), by Barndorff-Nielsen's r* at the saddle point theta.
 
     S is the privacy loss, K(s) = ln E0 e^{sS} its log-moment function, and Phi is the normal distribution function.
-    `value` is K(theta), `threshold` is K'(theta), and `deviation` is sqrt K''(theta); arrays of one shape.
+    `value` is K(theta), `threshold` is K'(theta), and `deviation` is sqrt K''(theta); arrays of one shape. No bound
+    depends on the result.
     """
     root = np.copysign(np.sqrt(np.maximum(2 * (theta * threshold - value), 1e-300)), theta)
     with np.errstate(all="ignore"):
@@ -111,7 +112,7 @@ def log_profiles(theta: FloatArray, value: FloatArray, threshold: FloatArray, de
     """Return about ln delta(threshold), the privacy profile, by the saddle-point approximation at theta.
 
     K(s) = ln E0 e^{sS} is the log-moment function of the loss S. `value` is K(theta), `threshold` is K'(theta), and
-    `deviation` is sqrt K''(theta); arrays of one shape.
+    `deviation` is sqrt K''(theta); arrays of one shape. No bound depends on the result.
     """
     prefactor = np.maximum(theta - 1, 0.0) * np.maximum(theta, 1.0) * deviation
     exponent = np.where(theta > 1, np.minimum(value - (theta - 1) * threshold, 0.0), 0.0)
@@ -128,10 +129,10 @@ def cancellation(
 ) -> FloatArray:
     """Return the nats that each threshold loses to cancellation at each tilt, shape (tilts, thresholds).
 
-    A threshold c loses K(theta) - theta c at the tilt theta, less the smallest such value, where K(s) = ln E0 e^{sS} is
-    the log-moment function of the loss S. A contour crosses the real axis at theta. It is *short* if the standard
-    deviation of the loss at theta is at most twice that of the core. If some short contour loses at most `largest` nats
-    for a threshold, the result is infinite at all tilts with long contours.
+    K(s) = ln E0 e^{sS} is the log-moment function of the loss S. A threshold c loses K(theta) - theta c at the tilt
+    theta, less the smallest such value over all given tilts. A contour crosses the real axis at theta. The contour is
+    *short* if the standard deviation of the loss at theta is at most twice that of the core. If some short contour
+    loses at most `largest` nats for a threshold, the result is infinite at all tilts with long contours.
 
     Parameters
     ----------
@@ -153,8 +154,9 @@ def cancellation(
 def _deviations(cumulants: RealCumulants) -> FloatArray:
     """Return the standard deviations sqrt K'' of the tilted loss at the tilts of the cumulants, NaN where not usable.
 
-    K(s) = ln E0 e^{sS} is the log-moment function of the loss S, and a tilt is a real s. It is usable if truncation of
-    the law changes K little there and K', K'' are finite.
+    K(s) = ln E0 e^{sS} is the log-moment function of the loss S, and a tilt is a real s. A tilt is usable if the
+    discretisation error of K (`RealCumulants`) is small there, K' is finite and K'' is positive. The result has the
+    shape of the tilts.
     """
     usable = (cumulants.discretisation < LARGEST_DISCRETISATION) & (cumulants.second > 0) & np.isfinite(cumulants.first)
     return np.sqrt(np.where(usable, cumulants.second, np.nan))
@@ -203,7 +205,8 @@ class Tilt:
     def contour(self) -> StraightContour:
         """Contour that crosses the axis at this tilt, laid out for thresholds near its saddle point.
 
-        A tilt is a real number at which a contour may cross the axis (`Tilt`).
+        A tilt is a real number at which a contour may cross the axis (`Tilt`). Raises NumericalFailure for a loss whose
+        log-moment function is known only at real tilts.
         """
         if not isinstance(self._transform, LossTransform):
             raise NumericalFailure("only a loss with a complex transform has inversion contours")
@@ -426,9 +429,9 @@ class TiltGrid:
     def _shared(self, best: Tilt, threshold: float, slack: float = _SHARED_SLACK) -> Tilt:
         """Return the tilt that most requests share, or `best`, the best tilt for a threshold.
 
-        The shared tilt has a tail score (standard deviations) near `_SHARED_SCORE`. It serves where the threshold
-        (nats) loses at most `slack` nats more there than at `best`. Tilts are real numbers at which contours may cross
-        the axis (`TiltGrid`).
+        The shared tilt has a tail score (standard deviations) near `_SHARED_SCORE`. The shared tilt serves where the
+        score of `best` is not far from that, and the threshold (nats) loses at most `slack` nats more there than at
+        `best`. Tilts are real numbers at which contours may cross the axis (`TiltGrid`).
         """
         if abs(best.score - _SHARED_SCORE) > _SHARED_DISTANCE:
             return best
@@ -464,9 +467,9 @@ class TiltGrid:
     def for_rates(self, false_positive_rates: FloatArray, slack: float = 0.0) -> list[Tilt]:
         """Return the best tilt for each of n false positive rates, or one that loses at most `slack` nats more.
 
-        The slack lets few contours serve the list. The threshold c has P0(S > c) equal to the rate. It is estimated
-        from the tilt at whose saddle point the tail of the loss S under H0 is nearest, and from the standard deviation
-        there. Tilts are real numbers at which contours may cross the axis (`TiltGrid`).
+        The slack lets few contours serve the list. The threshold c has P0(S > c) equal to the rate. The threshold is
+        estimated from the tilt at whose saddle point the tail of the loss S under H0 is nearest, and from the standard
+        deviation there. Tilts are real numbers at which contours may cross the axis (`TiltGrid`).
         """
         scores = -ndtri(false_positive_rates)
         self._extend_to("score", float(scores.min()), float(scores.max()))
@@ -512,8 +515,8 @@ class TiltGrid:
         """Return the outermost tilt in (0, `below`) with a short contour on which the transform decays, or None.
 
         A contour is short where the standard deviation at its tilt is about that of the core, the loss without rare
-        jumps. Only the outermost three short contours are tried. Tilts are real numbers at which contours may cross the
-        axis (`TiltGrid`).
+        jumps. Only the outermost three short contours are tried, and none after the work of the request is spent. Tilts
+        are real numbers at which contours may cross the axis (`TiltGrid`).
         """
         longest = _SHORT * self.core_deviation
         short = [tilt for tilt in self.tilts if 0 < tilt.theta < below and tilt.deviation <= longest]
@@ -542,8 +545,8 @@ def _few(lost: FloatArray, chosen: IndexArray, slack: float) -> IndexArray:
     """Return the index of a tilt for each threshold, shape (n,), so that few different tilts serve all thresholds.
 
     A tilt serves a threshold if it loses at most `slack` nats more than the threshold's best tilt `chosen`. `lost` has
-    the nats lost, shape (tilts, n). It is infinite where a tilt cannot replace the chosen tilt. Tilts are real numbers
-    at which contours may cross the axis (`TiltGrid`).
+    the nats lost, shape (tilts, n). An entry is infinite where a tilt cannot replace the chosen tilt. Tilts are real
+    numbers at which contours may cross the axis (`TiltGrid`).
     """
     serves = lost <= lost[chosen, np.arange(len(chosen))] + slack
     kept = np.zeros(len(lost), dtype=bool)

@@ -246,7 +246,7 @@ class DiscretisedTradeOff(AbstractTradeOff):
 
     @np.errstate(all="ignore")
     def profile_cap(self, epsilon: float) -> float:
-        """Return an upper bound of delta at this epsilon (nats), from a coarse lattice of losses."""
+        """Return an upper bound of delta at this epsilon (nats), from lattices that aim at a relative width of 0.1."""
         return float(self._profile_within(np.array([epsilon]), _ROUGH).upper[0])
 
     @np.errstate(all="ignore")
@@ -277,7 +277,7 @@ class DiscretisedTradeOff(AbstractTradeOff):
 
 
 def _slopes(read: Readings, alpha: FloatArray) -> EnclosureArray:
-    """Return ln of the slope of the power at the first third of the rates `alpha`.
+    """Return enclosures of ln of the slope of the power at the first third of the rates `alpha`.
 
     The second third has the left neighbours of these rates, and the last third the right neighbours.
 

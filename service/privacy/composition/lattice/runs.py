@@ -99,9 +99,10 @@ class LatticeStep:
     two_point: TwoPointPart | None = None
 
     def extent(self, log_tail_mass: float) -> tuple[float, float]:
-        """Return the sizes of the losses, left and right of 0, beyond which at most the mass e^`log_tail_mass` remains.
+        """Return the sizes of losses, left and right of 0, at which the step's profiles fall to e^`log_tail_mass`.
 
-        The mass is that under H0 and under H1.
+        The profile of `remove` gives the left size, and that of `add` the right size. Mass that only one hypothesis has
+        is not counted. A size is at most the largest loss of the direction, and at most `LARGEST_LOSS`.
         """
         return _farthest_loss(self.remove, log_tail_mass), _farthest_loss(self.add, log_tail_mass)
 
@@ -330,7 +331,7 @@ class CoarseTransform:
         self._run, self._reflected = run, reflected
 
     def cumulants(self, tilts: FloatArray) -> RealCumulants:
-        """Return K(s) = ln E0 e^{sS} of the run's loss S, with K' and K'', at real tilts s, shape (S,).
+        """Return K(s) = ln E0 e^{sS} of the run's loss S, with K' and K'', at real `tilts` s, in their shape.
 
         The errors of the numbers are unknown and given as 0.
         """
@@ -357,7 +358,10 @@ class LatticeRuns:
         _LIVE.add(self)
 
     def farthest(self, digits: float) -> float:
-        """Return a loss size (nats) beyond which each step has at most the mass 10^-digits under H0 and under H1."""
+        """Return a loss size (nats) at which all profiles of all steps are at most 10^-digits.
+
+        Mass that only one hypothesis has is not counted, and the size has a limit (`LatticeStep.extent`).
+        """
         if digits not in self._farthest:
             self._farthest[digits] = max(max(part.extent(-digits * math.log(10))) for part in self.steps)
         return self._farthest[digits]
@@ -441,7 +445,7 @@ class LatticeRuns:
             excess -= before - runs.cells
 
     def _release(self, excess: int, newest: LatticeRun | None) -> None:
-        """Release composed laws of `excess` cells, those of the least recently used lattices first.
+        """Release composed laws of at least `excess` cells, if there are as many, least recently used lattices first.
 
         The last composed law of the lattice `newest` stays; None stands for no such lattice.
         """

@@ -115,7 +115,10 @@ class LatticeSearch:
         return math.inf if run is None else run.epsilon_cap(delta)
 
     def complement_cap(self, epsilon: FloatArray) -> FloatArray:
-        """Return upper bounds of ln(1 - delta(epsilon)) from a lattice of few cells, in the shape of `epsilon`."""
+        """Return upper bounds of ln(1 - delta(epsilon)) from a lattice of few cells (0 without one).
+
+        The result has the shape of `epsilon` (nats).
+        """
         found = np.zeros_like(epsilon)
         for value, slope in self._complement_caps:
             exponents = slope * epsilon
@@ -178,7 +181,7 @@ class LatticeSearch:
         read : callable
             Function that returns bounds of the numbers at some indices from a composed pair of laws.
         tolerance : float
-            Relative width to reach.
+            Relative width to reach; long lists aim at a larger width.
         linear : bool
             Whether the results are numbers instead of logarithms.
         """
@@ -265,7 +268,7 @@ class LatticeSearch:
                 refinement = min(refinement + max(finer, 1), _FINEST)
 
     def _best_tilts(self, digits: float, tilts: list[float], indices: IndexArray, reading: _Reading) -> list[float]:
-        """Return, for the number with each index, the tilt at which a coarse lattice gives the narrowest result.
+        """Return, for the number with each of `indices`, the tilt at which a coarse lattice gives the narrowest result.
 
         A tilt is an exponent: masses are multiplied by e^{tilt loss}. `tilts` are the present tilts of the numbers.
         Laws omit a mass of 10^-digits, and `reading` evaluates them.

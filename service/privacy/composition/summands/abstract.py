@@ -33,7 +33,7 @@ class RealCumulants(NamedTuple):
     value, first, second : arrays in the shape of the tilts
         K (nats), K' (the mean of S under the law tilted by e^{sS}, nats) and K'' (its variance, nats squared).
     error : array in the shape of the tilts
-        Bound of |computed K - true K|, nats.
+        Upper bound of |computed K - true K|, nats.
     discretisation : array in the shape of the tilts
         Part of `error` that is not rounding: quadrature and the truncation of the grid.
     """
@@ -99,7 +99,8 @@ class Summand(ABC):
     """Several equal steps of a run, `count` of them. All losses are in nats and in the add direction.
 
     The loss L of one step is ln of the density with the record (H1) over the density without it (H0). The transform of
-    a step is M(z) = E0 e^{zL}, with the expectation under H0.
+    a step is M(z) = E0 e^{zL}, with the expectation under H0. A subclass has the parameters of the law and supplies
+    `rank`, `spread` and `loss_range`. The defaults of the other properties claim nothing special about the law.
     """
 
     count: int
@@ -113,7 +114,10 @@ class Summand(ABC):
     @property
     @abstractmethod
     def spread(self) -> float:
-        """Approximate standard deviation of the privacy loss of one step, nats."""
+        """Approximate standard deviation of the privacy loss of one step, nats.
+
+        No bound depends on this number.
+        """
 
     @property
     @abstractmethod
@@ -131,7 +135,7 @@ class Summand(ABC):
 
     @property
     def least_loss_error(self) -> float:
-        """Bound of the error (nats) of the infimum in `loss_range` that comes from errors of the law's weights."""
+        """Upper bound of the error (nats) of the infimum in `loss_range` that errors of the law's weights cause."""
         return 0.0
 
     @property
@@ -162,7 +166,10 @@ class Summand(ABC):
 
     @property
     def sampled(self) -> float:
-        """Approximate expected number of these steps that use the record."""
+        """Approximate expected number of these steps that use the record.
+
+        No bound depends on this number.
+        """
         return float(self.count)
 
     @property
@@ -210,7 +217,7 @@ class TruncatedSummand(ABC):
 
     A part is a number of equal steps. `count` has the shape (parts,) and holds the number of steps of each part. M(z) =
     E0 e^{zL} is the transform of one step with loss L, and K(z) = sum of count * ln M(z) is that of all steps in
-    logarithms.
+    logarithms. A subclass supplies `of_group`, `size` and `cumulants`. By default nothing is truncated.
     """
 
     count: FloatArray
@@ -260,7 +267,8 @@ class SummandOnContour(ABC):
     """Steps of a truncated summand on the inversion contour Re z = theta (the tilt), at the points z = theta + it.
 
     L is the loss of one step, E0 the expectation under H0 (without the record), and M(z) = E0 e^{zL} the transform of
-    one step. K(z) is the sum of ln M(z) over all steps.
+    one step. K(z) is the sum of ln M(z) over all steps. A subclass supplies `origin`, `values` and `log_majorants`. The
+    other defaults are those of a law without atoms and without a bound V/t.
     """
 
     @property

@@ -17,7 +17,8 @@ class PartArrays(TruncatedSummand):
     `count` holds the N_i. With `separate`, each `together` consecutive parts are a run. A sum over the parts of a run
     then has the shape (runs,); otherwise all parts are one run, and the sum is one number. `unit` has the steps of each
     part in one run, and `rate` the probability that a step uses the record. `log_truncated_null` and
-    `log_truncated_alternative` are ln of the mass of H0 and of H1 that one step omits.
+    `log_truncated_alternative` are ln of the mass of H0 and of H1 that one step omits. This base class adds sums over
+    runs. A subclass calls `take` and sets the other attributes.
     """
 
     separate: bool = False

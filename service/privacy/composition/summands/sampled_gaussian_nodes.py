@@ -17,7 +17,8 @@ from service.privacy.numerics.rounding import FUNCTION_ERROR, SUM_BLOCK, UNIT_RO
 
 _BY_PART = ("step", "start", "stop", "sigma", "rate")
 _BY_NODE = ("x", "loss", "log_null_weight", "null_weight", "responsibility", "loss_error", "relative_error")
-
+_Positions = tuple[FloatArray, FloatArray, FloatArray, FloatArray]
+"""Outcomes y and losses v without sampling at nodes, with bounds of their absolute errors in the same order."""
 
 _SHARES = np.arange(13) / 12
 """Positions between the start of the far jumps and the end of a grid."""
@@ -118,21 +119,10 @@ class SampledGaussianNodes(TrapezoidNodes):
         p (e^v - 1)/w = r (1 - e^-v). Sums of s = ln(1 + e^u) and ln(1 - p) in place of L move by at most 1/(1 - p) of
         themselves.
         """
-        column, p = sigma[:, None], rate[:, None]
-        nodes, step = layout.nodes, layout.steps[:, None]
+        p, nodes, step = rate[:, None], layout.nodes, layout.steps[:, None]
         # The products are exact: small integers times a dyadic step.
         shared = (layout.first[:, None] + np.arange(nodes, dtype=np.float64)) * layout.spacing[:, None]
-        if layout.in_u:
-            log_odds = np.log(p) - np.log1p(-p)
-            v = shared - log_odds
-            y = column * v + 0.5 / column
-            v_error = 4 * UNIT_ROUNDOFF * (np.abs(shared) + np.abs(np.log(p)) + np.abs(np.log1p(-p)))
-            y_error = column * v_error + UNIT_ROUNDOFF * (1 / column + np.abs(y))
-        else:
-            y = shared + np.zeros_like(column)
-            v = y / column - 0.5 / column**2
-            v_error = 3 * UNIT_ROUNDOFF * (np.abs(y) / column + 0.5 / column**2)
-            y_error = 0.0
+        y, v, y_error, v_error = (_at_shared_u if layout.in_u else _at_shared_y)(shared, sigma[:, None], p)
         loss = _loss(v, p)
         log_weight = -0.5 * y**2 + np.log(step / math.sqrt(2 * math.pi))
         log_weight[np.arange(nodes) >= layout.kept[:, None]] = -np.inf
@@ -160,6 +150,30 @@ class SampledGaussianNodes(TrapezoidNodes):
             rate=rate,
             soft=np.logaddexp(0.0, shared[0]) if layout.in_u else None,
         )
+
+
+def _at_shared_u(u: FloatArray, sigma: FloatArray, p: FloatArray) -> _Positions:
+    """Return y, v = u - ln(p/(1 - p)) and bounds of their absolute errors, at nodes u of steps of rate p.
+
+    y is the outcome and v the log-likelihood ratio of the noise, for the noise multipliers `sigma`. The order is y, v,
+    error of y, error of v.
+    """
+    log_odds = np.log(p) - np.log1p(-p)
+    v = u - log_odds
+    y = sigma * v + 0.5 / sigma
+    v_error = 4 * UNIT_ROUNDOFF * (np.abs(u) + np.abs(np.log(p)) + np.abs(np.log1p(-p)))
+    return y, v, sigma * v_error + UNIT_ROUNDOFF * (1 / sigma + np.abs(y)), v_error
+
+
+def _at_shared_y(y: FloatArray, sigma: FloatArray, p: FloatArray) -> _Positions:
+    """Return y, v = y/sigma - 1/(2 sigma^2) and bounds of their absolute errors, at exact nodes y.
+
+    v is the log-likelihood ratio of the noise, for the noise multipliers `sigma`. The order is y, v, error of y, error
+    of v. The rates `p` do not enter.
+    """
+    y = y + np.zeros_like(sigma)
+    v = y / sigma - 0.5 / sigma**2
+    return y, v, np.zeros_like(p), 3 * UNIT_ROUNDOFF * (np.abs(y) / sigma + 0.5 / sigma**2)
 
 
 def last_nodes_are_negligible(

@@ -77,10 +77,10 @@ LARGEST_RATE: Final = 0.999
 class BatchMean(ResolvedStep):
     """Gaussian step on a batch with an exact share gamma <= 1 of all records and exact noise sigma.
 
-    Without `symmetrised` the pair of laws is N(0) against (1 - gamma) N(0) + gamma N(2/sigma), for an added record; one
-    choice of data sets attains it in every step. With `symmetrised` the curve is the convex hull of the curves of this
-    pair and of its swapped pair, for a replaced record; each is attained in a single step. The module docstring has the
-    proofs.
+    Without `symmetrised` the pair of laws is N(0) against (1 - gamma) N(0) + gamma N(2/sigma), each normal law of
+    variance 1, for an added record; one choice of data sets attains it in every step. With `symmetrised` the curve is
+    the convex hull of the curves of this pair and of its swapped pair, for a replaced record; each is attained in a
+    single step. The module docstring has the proofs.
     """
 
     type: ClassVar[str] = "noisy_sgd"

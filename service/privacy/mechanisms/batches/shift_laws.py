@@ -17,9 +17,10 @@ Shifts: TypeAlias = Sequence[Fraction | float]
 class ShiftLaw(ABC):
     """Law of the shift that several records cause together.
 
-    On both sides of the largest weight, the weights decrease faster than geometrically.
+    On both sides of the largest weight, the weights of positions decrease faster than geometrically.
 
-    A *position* is a number of hits 0, 1, ..., or an index into a list of shifts.
+    A *position* is a number of hits 0, 1, ..., or an index into a list of shifts. A subclass defines `places`,
+    `places_of`, `odds` and `unshifted`.
     """
 
     __slots__ = ()
@@ -47,7 +48,7 @@ class ShiftLaw(ABC):
     def unshifted(self, shifts: Shifts) -> tuple[Fraction, int]:
         """Return (x, n) where x^n is exactly the probability that the shift is 0.
 
-        `shifts` are the shifts that have a weight in the mixture.
+        `shifts` are the shifts that have a weight in the mixture, in the order of the law's positions.
         """
 
     def largest(self, shifts: Shifts) -> Fraction:
@@ -59,7 +60,10 @@ class ShiftLaw(ABC):
 
 
 class HitsLaw(ShiftLaw):
-    """Law of the number of hits (sampled records of the group), each of which shifts the sum by `apart`."""
+    """Law of the number of hits (sampled records of the group), each of which shifts the sum by `apart`.
+
+    A subclass defines `apart`, `counts`, `places`, `odds` and `unshifted`.
+    """
 
     __slots__ = ()
     apart: float

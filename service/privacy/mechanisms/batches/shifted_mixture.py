@@ -55,7 +55,7 @@ MOST_SKIPPED: Final = 4096
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShiftedMixtureStep(ResolvedStep):
-    """Step whose pair of laws is N(0) and a mixture of shifted Gaussians.
+    """Step whose pair of laws is N(0, sigma^2) and the mixture of the N(s_i, sigma^2) at the shifts s_i.
 
     Attributes
     ----------
@@ -68,7 +68,7 @@ class ShiftedMixtureStep(ResolvedStep):
         remaining weight. A weight of 0.0 stands for a positive weight that underflows: that of one shift, or the total
         of all omitted shifts.
     mirrored : bool
-        Whether the mirror image replaces N(0).
+        Whether the mirror image of the mixture replaces N(0, sigma^2).
     law : ShiftLaw or None
         The exact law of the weights. None after weights were moved.
     is_exact : bool
@@ -166,12 +166,12 @@ class ShiftedMixtureStep(ResolvedStep):
 def mixture_step(
     noise_multiplier: Fraction, weighted: Iterable[tuple[float, Fraction]], law: ShiftLaw | None = None
 ) -> AbstractStep:
-    """Return the step whose pair of laws is N(0) and a mixture of shifted Gaussians.
+    """Return the step whose pair of laws is N(0, sigma^2) and a mixture of the N(s, sigma^2) at shifts s.
 
     Parameters
     ----------
     noise_multiplier : Fraction
-        Noise in the unit of the shifts, exact.
+        sigma in the unit of the shifts, exact.
     weighted : iterable of (float, Fraction)
         Shifts >= 0 with their weights. Equal shifts are merged, and weights are divided by their sum.
     law : ShiftLaw, optional
@@ -225,14 +225,14 @@ def hits_of_many(trials: int, rate: Fraction, most: int) -> tuple[tuple[int, ...
     rate : Fraction
         Probability of a hit, in (0, 1).
     most : int
-        Largest useful count of weights. The result has more numbers if more weights are not negligible.
+        Largest count of weights that the caller can use. A result with more numbers than that is incomplete.
 
     Returns
     -------
     (tuple of int, tuple of float)
-        Numbers of hits, and their weights. One negligible component at the largest number stands for all others. If the
-        weights of too many numbers of hits from 0 on are negligible, the result has more than `most` numbers and no
-        weights.
+        Numbers of hits, and their weights. The last number is `trials` with the weight 0.0, which stands for all
+        numbers that are left out. If the weights of more than `MOST_SKIPPED` numbers below the mean are negligible, the
+        result has `most` + 1 numbers and no weights.
     """
     import mpmath
 

@@ -35,7 +35,10 @@ LARGEST_LOSS = 300.0
 
 
 class AtomicStep(ResolvedStep):
-    """Step with a law of finitely many losses, which some choice of data sets attains in both directions."""
+    """Step with a law of finitely many losses, which some choice of data sets attains in both directions.
+
+    A subclass defines `atomic_law` and `theorem`. Curves, numbers for engines and loss laws follow from them.
+    """
 
     __slots__ = ()
 

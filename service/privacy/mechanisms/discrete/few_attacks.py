@@ -36,7 +36,7 @@ MOST_FEW: Final = 30
 class Attacks(ABC):
     """Attacks on a selection mechanism with Laplace noise (report noisy max, sparse vector), as tests of H0.
 
-    Attacks are immutable.
+    Attacks are immutable. A subclass defines `tests`.
     """
 
     __slots__ = ()
@@ -145,6 +145,8 @@ class EnclosedPathStep(PathStep):
 class FixedTestStep(AtomicStep):
     """Outcome (a bit) of one attack, as a step of a composition: one pair of data sets in every step.
 
+    If no attack beats a guess, the step reveals nothing.
+
     Attributes
     ----------
     attacks : Attacks
@@ -190,12 +192,12 @@ def _law_of(step: FixedTestStep) -> AtomicLaw:
 
 
 def _logs(number: FloatArray, rest: FloatArray) -> FloatArray:
-    """Return ln of numbers in (0, 1), of which `rest` is the complement; the smaller of both is exact."""
+    """Return ln of `number` in (0, 1), from the smaller one of `number` and its complement `rest`."""
     return np.where(number <= 0.5, np.log(number), np.log1p(-np.minimum(rest, 0.5)))
 
 
 def _divergence(log_absent: FloatArray, losses: FloatArray, order: float) -> FloatArray:
-    """Return about the Renyi divergence of H1 from H0 for several pairs of laws; shape (n,).
+    """Return the approximate Renyi divergence (nats) of H1 from H0 for n pairs of laws; shape (n,).
 
     `log_absent` and `losses`, shape (outcomes, n), are ln of the masses under H0 and the losses; `order` is at least 1.
     """

@@ -32,8 +32,9 @@ SAMPLED = "Zhu, Dong, Wang 2022, Theorem 11 (dominating pairs of Poisson samplin
 def shift_of(sensitivity: int, kind: str, neighbours: Neighbours) -> int:
     """Return the largest shift of the noise between `neighbours`, data sets that differ in several records.
 
-    The stated sensitivity holds for one record, under any relation. Raises UnsupportedCombination for shifts above the
-    largest sensitivity of a request. `kind` is the type of the mechanism.
+    The shift is `sensitivity` times the number of records: the stated sensitivity holds for one record, under any
+    relation. Raises UnsupportedCombination for shifts above the largest sensitivity of a request. `kind` is the type of
+    the mechanism.
     """
     shift = sensitivity * neighbours.records
     if shift not in WHOLE_SENSITIVITY:

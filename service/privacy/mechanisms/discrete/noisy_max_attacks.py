@@ -98,7 +98,7 @@ def chances(raised: int, others: int, gaps: FloatArray) -> tuple[Ends, Ends]:
 
 
 def _behind(raised: int, others: int, h: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return G(-h) for h >= 0, and a bound of its absolute error; arrays of the shape of `h`.
+    """Return approximate G(-h) for h >= 0, and a bound of its absolute error; arrays of the shape of `h`.
 
     `raised` and `others` are the numbers k and m of candidates. G(g) is the probability that one of k candidates, ahead
     of m others by g, has the largest noisy score.

@@ -136,8 +136,8 @@ def _growth(degrees: float, curve: FloatArray, z: FloatArray) -> FloatArray:
     """Return phi(w (1 + z)) - phi(w) for real z, the growth of the exponent phi from its saddle point w.
 
     phi is the exponent of the inversion integral of a chi-square law with `degrees` degrees of freedom. `curve` is c/(2
-    w) for the noncentrality c. The rounding error of w is not included. The rounding of the result is below 1e-9 for
-    degrees <= 1e9.
+    w) for the noncentrality c. The rounding error of w is not included. The absolute rounding error of the result is
+    below 1e-9 for degrees <= 1e9.
     """
     return degrees / 2 * (z - np.log1p(z)) + curve * z * z / (1 + z)
 
@@ -180,10 +180,10 @@ def _height(degrees: float, curve: FloatArray, goal: FloatArray) -> FloatArray:
 
 
 def _exponents(degrees: float, curve: FloatArray, u: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return -Re E (relative error 16 u), Im E, and an error bound of Im E, for the exponent E(u) on the contour.
+    """Return -Re E, Im E, and an absolute error bound of Im E, for the exponent E(u) on the contour.
 
     The integrand of the inversion is e^{E(u)} at the height u, `degrees` are the degrees of freedom, and `curve` is
-    c/(2 w) for the noncentrality c and the saddle point w. u = 2^-53 is the unit of rounding.
+    c/(2 w) for the noncentrality c and the saddle point w. -Re E has a relative error of at most 16 2^-53.
     """
     square = u * u
     share = square / (1 + square)

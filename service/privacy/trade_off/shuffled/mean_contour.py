@@ -92,6 +92,16 @@ class _Tilt:
     weights: list[float]
 
 
+def _length(tilt: _Tilt, spread: float, nodes: int) -> float:
+    """Return the period L of aliases for `nodes` nodes: 2 pi over their distance.
+
+    `spread` is the standard deviation of the tilted law.
+    """
+    length = max((NATS - min(tilt.log_moment, 0.0)) / tilt.at, 14 * spread + 2 * max(tilt.slope, 0.0))
+    # Noise that nodes of this distance need, and the length that it needs in turn.
+    return max(length, 14 * math.hypot(spread, REACH * length / (2 * math.pi * nodes)))
+
+
 @final
 class MeanContour:
     """Enclosures of ln delta(eps) of laws of report counts (`MeanForm`), for eps below the largest log ratio."""
@@ -114,7 +124,8 @@ class MeanContour:
     def log_delta(self, epsilon: float, nodes: int) -> tuple[float, float, float]:
         """Return lower bound, approximation and upper bound of ln delta at `epsilon` >= 0, from `nodes` nodes.
 
-        The approximation subtracts half of the largest effect of the smoothing.
+        The approximation subtracts half of the largest effect of the smoothing. All three are minus infinity from the
+        largest log-likelihood ratio on, and `OUT_OF_RANGE` if doubles prove nothing.
         """
         terms = [float(each) for each in self.form.terms(exponential(epsilon))]
         if not max(terms) > 0:
@@ -178,9 +189,7 @@ class MeanContour:
         axis.
         """
         s0, spread = tilt.at, math.sqrt(max(tilt.curvature, 1e-300))
-        length = max((NATS - min(tilt.log_moment, 0.0)) / s0, 14 * spread + 2 * max(tilt.slope, 0.0))
-        # Noise that nodes of this distance need, and the length that it needs in turn.
-        length = max(length, 14 * math.hypot(spread, REACH * length / (2 * math.pi * nodes)))
+        length = _length(tilt, spread, nodes)
         step = 2 * math.pi / length
         end = step * nodes
         smooth = REACH / end
@@ -214,11 +223,8 @@ class MeanContour:
         high = min(math.log(max(most, 5e-324)) + log_total + room, cap)
         middle = call - 0.5 * square * density
         if smooth * s0 > WIDE or middle <= 0:
-            return (
-                low,
-                tilt.log_moment - 2 * math.log(s0) - 0.5 * math.log(2 * math.pi * spread * spread + 13 / s0**2),
-                high,
-            )
+            near_saddle = 0.5 * math.log(2 * math.pi * spread * spread + 13 / s0**2)
+            return low, tilt.log_moment - 2 * math.log(s0) - near_saddle, high
         return low, math.log(middle) + log_total, high
 
     def _counted(self, terms: list[float], weights: list[float], step: float, nodes: int) -> FloatArray:

@@ -101,7 +101,9 @@ class ApproximateLogTails:
 class ApproximateTails(ABC):
     """Approximate law of the loss S of a run under both hypotheses, as a function of a parameter.
 
-    The parameter indexes thresholds and increases with the threshold of S; each engine chooses its own.
+    The parameter indexes thresholds and increases with the threshold of S; each engine chooses its own. This class
+    stores the moments of S. A subclass supplies a grid of parameters, the maps between parameters and thresholds, and
+    both tails.
     """
 
     def __init__(self, loss: ComposedLoss) -> None:

@@ -101,7 +101,7 @@ class MonteCarloTradeOff(AbstractTradeOff):
     confidence. The second is the tangent delta(c) + e^c alpha, which is valid for every c; the H0 draws alone choose c.
     The third is e^L alpha with the largest loss L. The lower bound is the lower bound of the share above a threshold
     whose rate is at most alpha within the confidence, and at least alpha. For an alpha that is too small for the number
-    of samples, only alpha itself is known.
+    of samples, alpha itself is this lower bound.
 
     `power_at`, `profile_at` and `epsilon` use separate intervals. All other results use the simultaneous bands.
     """
@@ -226,7 +226,8 @@ class MonteCarloTradeOff(AbstractTradeOff):
     def _profile(self, epsilon: FloatArray, least: FloatArray, most: FloatArray) -> EnclosureArray:
         """Return enclosures of delta(epsilon) from the bounds `least` and `most`, intersected with general bounds.
 
-        Every profile is at least 1 - e^epsilon and the singular mass, and equals that mass beyond the largest loss.
+        Every profile is at least 1 - e^epsilon and the singular mass, and equals that mass beyond the largest loss. All
+        arrays have the shape of `epsilon`.
         """
         floor = np.abs(np.expm1(np.minimum(epsilon, 0.0)))
         singular = self.singular_power
@@ -266,7 +267,7 @@ class MonteCarloTradeOff(AbstractTradeOff):
     def _mean_excess(self, thresholds: FloatArray) -> FloatArray:
         """Return the sample mean of (1 - e^{threshold - D})_+ over the draws D under H1, at each threshold.
 
-        A draw D is a rounded loss of the run.
+        A draw D is a rounded loss of the run. The result has the shape of `thresholds`.
         """
         samples = self._draws.samples
         first = np.searchsorted(self._ascending[1], thresholds, side="right")

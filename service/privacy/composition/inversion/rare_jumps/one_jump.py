@@ -105,7 +105,7 @@ def is_far(step: SampledStep, deviation: float, epsilon: float) -> bool:
     """Return whether delta(epsilon) of the run of the equal steps `step` is below about e^-25; `epsilon` is in nats.
 
     delta is estimated as the larger of two parts: one rare large loss of a step, and a normal loss with the standard
-    deviation `deviation` (nats). The result is False for epsilons of 50 and more. No bound depends on it.
+    deviation `deviation` (nats). The result is False for epsilons outside (0, 50). No bound depends on it.
     """
     if not 0 < epsilon < _LARGEST_EPSILON:
         return False
@@ -231,7 +231,7 @@ class _OneJump:
         )
 
     def _one_jump(self, middle: _Middle) -> tuple[arb, arb]:
-        """Return bounds of T1, the part of delta with one jump, by a series in the sum of other losses.
+        """Return a lower and an upper bound of T1, the part of delta with one jump, by a power series.
 
         A jump is a rare large loss of one step. `middle` is the center of the series. The upper bound is infinite where
         none is known.
@@ -250,7 +250,7 @@ class _OneJump:
         return CoreContour(self._core, steps, self._epsilon, self._largest_tilt(self._core, self._jump))
 
     def _one_jump_on_contour(self) -> tuple[float, float]:
-        """Return bounds of ln T1 by an inversion contour, infinite where none is known.
+        """Return a lower and an upper bound of ln T1 by an inversion contour, infinite where none is known.
 
         T1 is the part of delta with exactly one rare large loss of a step.
         """
@@ -276,9 +276,9 @@ class _OneJump:
         """Return the tilt k and the other steps' loss m for the series of T1, or None.
 
         The law of S' weighted by e^{k S'} is the tilted law, with the mean m. The result is None if m comes too near
-        epsilon, or no loss of a step is large enough for the jump. The tilt is chosen so that the product of the law of
-        S' and f is largest near m. S' is the loss of the N - 1 steps without the jump (a rare large loss). f(s) is the
-        part of delta that the jump contributes given S' = s.
+        epsilon, or epsilon - m is too small for a jump (`JumpLaw.pull` is 0). The tilt is chosen so that the product of
+        the law of S' and f is largest near m. S' is the loss of the N - 1 steps without the jump (a rare large loss).
+        f(s) is the part of delta that the jump contributes given S' = s.
         """
         total, tilt, center = 0.0, 0.0, 0.0
         for _ in range(_STEPS_TO_TILT):

@@ -38,7 +38,8 @@ def jump_epsilon(step: SampledStep, delta: float) -> float:
     Returns
     -------
     float
-        epsilon in nats, without an error bound; about 0 if N delta_1(0) is at most `delta`.
+        epsilon in nats, without an error bound. It is too large where `delta` is not tiny, because the bound of delta_1
+        that stands for delta_1 is 1 at small losses.
     """
     law, level = JumpLaw(step), math.log(delta) - math.log(step.count)
     with np.errstate(all="ignore"):

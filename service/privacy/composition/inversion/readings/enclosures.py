@@ -54,7 +54,7 @@ class Readings:
         Returns
         -------
         array, shape (n,)
-            Widths in [0, 1].
+            Widths in [0, 1]; 0 for numbers that are known to be 0.
         """
         gap = self.lower[:rows] - self.upper[:rows]
         # Both bounds infinite: the number is known to be 0.

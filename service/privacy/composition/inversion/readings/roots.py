@@ -36,7 +36,7 @@ MARGINS = (4.0, 400.0, 1e5)
 
 
 def solve_tail(contour: InversionContour, alpha: FloatArray, *, at_center: bool = False) -> FloatArray:
-    """Return thresholds c with P0(S > c) about alpha, by Newton's method on the logarithm of the tail.
+    """Return thresholds c with P0(S > c) about alpha, by Newton's method for the normal score of the tail (`_newton`).
 
     S is the privacy loss of a run, and P0 is its law under H0.
 
