@@ -53,7 +53,10 @@ class Authenticator:
         return await self._tokens.caller(credential)
 
     def failure(self) -> str:
-        """Return a phrase that says why credentials cannot be checked, or "" if they can."""
+        """Return a phrase that says why the API keys or the keys of the issuer cannot be read at present, or "".
+
+        Keys that were read before stay valid for a while.
+        """
         return self._keys.failure or ("" if self._source is None else self._source.failure)
 
     @asynccontextmanager

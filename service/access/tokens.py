@@ -128,7 +128,7 @@ def caller_of_claims(claims: Mapping[str, Any], rules: TokenRules) -> Caller:
     """Return the caller that the claims of a verified token name, by the `rules` for tokens.
 
     Without the claim of the group, the group is `sub:` and the subject. Raise Unauthenticated for a subject or a group
-    that is empty, not printable, or longer than 255 characters.
+    that is empty, not printable, or longer than 255 characters, and for a claimed group that begins with `sub:`.
     """
     subject = claims["sub"]
     if not _is_name(subject):

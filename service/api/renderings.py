@@ -108,7 +108,7 @@ class _DependencyResult(NamedTuple):
 class RenderingService:
     """Service that renders answers and caches expensive renderings in `memory`, by resource and media type.
 
-    `reads_at_once` is the number of further answers of one rendering that are computed concurrently.
+    `reads_at_once` is the largest number of further answers of one rendering that are computed concurrently.
     """
 
     def __init__(
@@ -130,8 +130,9 @@ class RenderingService:
         """Render `answer` in the media type of `form`. Raise the errors of computations and of the chart renderer.
 
         `computation` is the resource that computed the answer. A rendering may show answers to other requests beside
-        this answer. If the first of them is above a limit of cost or time, an HTML report leaves it out, and any other
-        rendering raises its error. Incomplete bodies are not cached.
+        this answer. Of these, answers above a limit of cost or time are left out, and the body is incomplete. But a
+        rendering other than an HTML report raises the error if the first of them is above a limit. Incomplete bodies
+        are not cached.
         """
         kept = f"{computation.name};{form.media_type}", answer.digest
         known = self.memory.lookup(*kept) if form.is_expensive else None
@@ -156,8 +157,8 @@ class RenderingService:
     ) -> list[_DependencyResult]:
         """Compute the answers that a rendering shows beside its own, concurrently. Return them in the given order.
 
-        An answer above the cost or time limit has an error in its place, and one that does not exist is None. Other
-        errors are raised.
+        For an answer above the cost or time limit, `late` is the error. For an answer that does not exist, `response`
+        and `late` are None. Of other errors, the first is raised.
         """
         places = asyncio.Semaphore(self._reads_at_once)
 

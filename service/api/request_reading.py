@@ -101,7 +101,8 @@ async def read_rest(request: Request, begin: bytes, limit: int, reservation: Res
     """Read the rest of a request body after `begin`, and return the whole body.
 
     Raise BodyTooLarge as soon as the body exceeds `limit`. The memory is accounted to `reservation`, which becomes
-    overdue while the body arrives at less than 32 KB/s. Raise QueueFull if it is revoked, and ClientDisconnect.
+    overdue while the body arrives at less than 32 KB/s. Raise QueueFull if the reservation is revoked, and
+    ClientDisconnect.
     """
     loop = asyncio.get_running_loop()
     deadline = TransferDeadline(loop.time(), GRACE_SECONDS, LEAST_BYTES_PER_SECOND)

@@ -24,8 +24,9 @@ PLOT_RESOURCES: Final = {"context": "assessments", "runs": "comparisons", "vary"
 def load_request(computation: Computation[Any, Any], source: str, files: Mapping[str, str]) -> bytes:
     """Return the JSON request in the file `source`, or in standard input for "-", with the members in `files` added.
 
-    A file may contain only the main member of the request (for example the mechanism), or the state of another library.
-    Raise OSError if a file cannot be read, and ArgumentError if the arguments contradict each other.
+    `files` maps names of members to their values: each is the path of a JSON file, or JSON that starts with "{". The
+    file `source` may contain only the main member of the request (for example the mechanism), or the state of another
+    library. Raise OSError if a file cannot be read, and ArgumentError if the arguments contradict each other.
     """
     body = sys.stdin.buffer.read() if source == "-" else Path(source).read_bytes()
     content: Any = decode_json(body) if computation.bare_member or files else None

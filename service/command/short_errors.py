@@ -67,7 +67,8 @@ def shown(word: str) -> str:
 def suggestion(word: str, known: Iterable[str]) -> str:
     """Return a question that names the word of `known` nearest to the unknown `word`, or "".
 
-    The text is empty if no word has a similarity of 0.6, and for words of more than 64 characters.
+    Without a word of similarity 0.6, it names an option that is a part of `word` between dashes. The text is empty
+    without such an option, and for words of more than 64 characters.
     """
     if len(word) > LONGEST_SHOWN:
         return ""

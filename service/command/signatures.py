@@ -117,9 +117,10 @@ def describe(statement: Statement) -> str:
 def replay(file: str, keys: str | None, quarantine: str | None = None) -> int:
     """Compute the answer of a signed statement again, say in one sentence what differs, and return the exit code.
 
-    The code is 1 if an enclosure, a verdict or the signature contradicts, and 2 if a file is unreadable or the answer
-    cannot be computed, else 0. With `keys`, a file of public keys, the signature is verified first. A statement with a
-    disputed number in `quarantine`, a file of quarantined results, is not computed again, and the code is 1.
+    The code is 1 if an enclosure, a verdict or the signature contradicts, or if the same engine version gives other
+    bytes of an equal answer. It is 2 if a file is unreadable or the answer cannot be computed, else 0. With `keys`, a
+    file of public keys, the signature is verified first. A statement with a disputed number in `quarantine`, a file of
+    quarantined results, is not computed again, and the code is 1.
     """
     found = _read_statement(file, keys, quarantine)
     if isinstance(found, int):

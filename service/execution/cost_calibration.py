@@ -22,8 +22,8 @@ class CostCalibration:
 
     The ratio is an exponentially weighted geometric mean, from 1/8 to 8, and 1 before the first measurement. It orders
     the queue and estimates waits. It can only reduce rejections: a request is rejected when both its estimated cost and
-    its corrected cost exceed the limit. A request that was accepted once is therefore always accepted. Costs are in
-    units of about 1 us of CPU time.
+    its corrected cost exceed the limit. A request whose estimated cost is within the limit is therefore never rejected
+    for its cost. Costs are in units of about 1 us of CPU time.
     """
 
     def __init__(self, metrics: Metrics) -> None:

@@ -61,7 +61,7 @@ class Reservation:
         self.is_revoked = False
 
     def extend(self, size: int) -> None:
-        """Add `size` units to the reservation, and revoke reservations of other requesters if too few units are free.
+        """Add `size` units to the reservation, and revoke other reservations if too few units are free.
 
         Raise QueueFull if the requester would then hold the most units, or if the reservation was revoked.
         """

@@ -230,8 +230,7 @@ def _zcdp(node: SourceValue, fields: dict[str, SourceValue], _: ImportNotes) -> 
     """Return the mechanism of an event of (xi, rho)-zCDP (zero-concentrated differential privacy) with xi = 0.
 
     `fields` has the members of the event. A mechanism is (xi, rho)-zCDP if its Renyi divergences of every order a > 1
-    are at most xi + rho a. Raise
-    ValidationError for a positive xi.
+    are at most xi + rho a. Raise ValidationError for a positive xi.
     """
     if fields["xi"].number(0.0, 1e6) > 0:
         fields["xi"].reject(

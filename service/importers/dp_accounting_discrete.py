@@ -21,11 +21,11 @@ SCALES: Final = (1e-3, 1e9)
 def randomized_response(node: SourceValue, fields: dict[str, SourceValue], notes: ImportNotes) -> DraftSpec:
     """Return k-ary randomised response with epsilon = ln(1 + k (1 - p)/p).
 
-    For one bucket, and for a record that is replaced by an empty one, return pure DP with this epsilon. Here p is the
-    noise parameter and k the number of buckets. The true bucket is reported with probability 1 - p + p/k, every other
-    bucket with probability p/k. Rounding epsilon up is safe: a report with the larger epsilon can be perturbed further
-    to a report with the smaller epsilon. `node` is the event, and `fields` its fields by name. Facts for the reader are
-    added to `notes`.
+    For a record that is replaced by an empty one, return pure DP with this epsilon, and for one bucket, which reveals
+    nothing, pure DP with epsilon 0. Here p is the noise parameter and k the number of buckets. The true bucket is
+    reported with probability 1 - p + p/k, every other bucket with probability p/k. Rounding epsilon up is safe: a
+    report with the larger epsilon can be perturbed further to a report with the smaller epsilon. `node` is the event,
+    and `fields` its fields by name. Facts for the reader are added to `notes`.
     """
     noise, buckets = fields["noise_parameter"].number(1e-290, 1.0), fields["num_buckets"].integer(1, 10**12)
     notes.add(RESPONSE)

@@ -31,7 +31,8 @@ def merge_phases(phases: Iterable[Phase], source: SourceValue, location: Callabl
     """Return the draft of a DP-SGD run that has these phases in order, one or more.
 
     Equal neighbours are merged. Raise ValidationError at `source` for too many phases. Noise and rate become lists if
-    they change. `location(key, column)` returns the location of a value of a phase in the state.
+    they change, and the numbers of steps if several phases are left. `location(key, column)` returns the location of a
+    value of a phase in the state.
     """
     merged: list[Phase] = []
     for stated in phases:

@@ -48,7 +48,8 @@ def matches(state: SourceValue) -> bool:
 def read_state(state: SourceValue) -> ImportedRun:
     """Return the training run that arguments of TensorFlow Privacy describe, on Poisson samples.
 
-    The threat model for all examples of a user is a part of the result. Raise ValidationError.
+    If the arguments state several examples of a user, the result has a threat model for all of them. Raise
+    ValidationError.
     """
     deprecated = "n" in state.as_object
     if deprecated:

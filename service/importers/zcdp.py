@@ -35,7 +35,11 @@ def matches(state: SourceValue) -> bool:
 
 
 def read_state(state: SourceValue) -> ImportedRun:
-    """Return the class of all mechanisms with the zero-concentrated DP guarantee in a state. Raise ValidationError."""
+    """Return the class of all mechanisms with the guarantee in a state. Raise ValidationError.
+
+    The guarantee is zero-concentrated DP, or with a measure of OpenDP also pure or approximate DP, or approximate
+    zero-concentrated DP.
+    """
     if set(OPENDP) & state.as_object.keys():
         return _opendp(state)
     members = state.members(("rho",), tuple(DROPPED))

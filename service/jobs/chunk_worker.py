@@ -184,8 +184,8 @@ class ChunkWorker:
     async def _find_or_compute(self, claim: ClaimedChunk, plan: JobPlan) -> WorkerResult:
         """Return the results of a chunk as JSON lines, from a stored result or from a worker process.
 
-        Raise _ChunkNotNeeded and the errors of WorkerPool.compute. Raise WorkerDied without computing if MAX_TRIES (3)
-        attempts have failed. `plan` has the validated request of the job.
+        Raise _ChunkNotNeeded if the claim becomes stale, and the errors of WorkerPool.compute. Raise WorkerDied without
+        computing if MAX_TRIES (3) attempts have failed. `plan` has the validated request of the job.
         """
         context, chunk, job = self._context, claim.chunk, claim.job
         if claim.tries >= MAX_TRIES:

@@ -18,11 +18,12 @@ class StoredJob:
     """Job in the storage, without its request. Times are seconds since 1970.
 
     `requester` is the quota key of the client, and `request_id` the id of the HTTP request that sent the job, for the
-    log. `resource` is the path of the resource, such as `/v1/bounds`. All results have the same `digest` (of the
-    request) and `engine_version`. `generation` counts how often another engine version restarted the job. `cost` is the
-    estimate for all points in microseconds of CPU time. `total`, `done` and `failed` count points; failed points count
-    as done. `revision` grows with every change. The job may be deleted at `expires`, which is `kept_seconds` after its
-    end; before its end, `expires` is the latest possible value. `problem` is the JSON problem document of a failed job.
+    log. `resource` is the path of the resource below `/v1/`, such as `bounds`. All results have the same `digest` (of
+    the request) and `engine_version`. `generation` counts how often another engine version restarted the job. `cost` is
+    the estimate for all points in microseconds of CPU time. `total`, `done` and `failed` count points; failed points
+    count as done. `revision` grows with every change. The job may be deleted at `expires`, which is `kept_seconds`
+    after its end; before its end, `expires` is the latest possible value. `problem` is the JSON problem document of a
+    failed job.
     """
 
     id: str

@@ -25,7 +25,7 @@ def compress(lines: bytes) -> bytes:
 
 
 def decompress(kept: bytes) -> bytes:
-    """Return the JSON lines of a chunk (range of points) from their compressed form."""
+    """Return the JSON lines of a chunk (range of points) from their stored form, which `compress` returns."""
     return zlib.decompress(memoryview(kept)[COUNT_BYTES:])
 
 

@@ -48,7 +48,7 @@ Found = TypeVar("Found")
 class Condition:
     """State of the job backend: whether jobs are computed, and one sentence for operators.
 
-    `works` is whether they are computed, by this process or by another one.
+    `works` is whether jobs are computed, by this process or by another one.
     """
 
     works: bool

@@ -65,8 +65,8 @@ def _bounds(known: DpParameters, question: BoundedQuestion) -> tuple[EarlierBoun
 def _parameters(mechanism: AbstractMechanism, curves: TradeOffPair) -> DpParameters | None:
     """Return (epsilon, delta) of differential privacy for a mechanism, or None.
 
-    The parameters are those that the mechanism states, or pure DP at the largest log-likelihood ratio of its curves.
-    The result is None if the mechanism states none and this ratio is infinite.
+    The parameters are those that the mechanism states, or pure DP at the upper bound of the largest log-likelihood
+    ratio of its curves. The result is None if the mechanism states none and this bound is infinite.
     """
     if isinstance(mechanism, ApproximateDp):
         return DpParameters(mechanism.epsilon, mechanism.delta)

@@ -156,7 +156,7 @@ def questions_cost(questions: Sequence[QuestionSpec], model: CostModel | Ceiling
     """Return the estimated cost, in microseconds of CPU time, of the answers to these questions by the cost model.
 
     `model` is the cost model of the curves. The cost of writing the answers is not included. Equal questions are
-    evaluated once. Limits of the likelihood ratio mostly need no curve.
+    evaluated once. Questions that need only the extreme likelihood ratios mostly evaluate no point of a curve.
     """
     if len(questions) == 1:  # shortcut for one question
         (question,) = questions

@@ -165,7 +165,8 @@ def _report_listen_error(error: Exception) -> int:
 def run_job_worker(*, only_check: bool) -> int:
     """Compute chunks (consecutive points) of jobs until a signal arrives, and return the exit code.
 
-    The code is 2 for invalid settings, and 3 if the worker cannot listen for its metrics. Raise ImportError without
+    The code is 2 for invalid or missing settings and missing credentials, and 3 if the worker cannot listen for its
+    metrics. Raise ImportError without
     Celery. With `only_check`, return 0 if a worker runs on this machine, otherwise 1.
     """
     import_module("celery")  # the caller reports what is not installed

@@ -46,8 +46,9 @@ SUBJECTS: Final[dict[str, tuple[str, ...]]] = {
 class Statement:
     """Statement about one answer. `request` and `answer` are JSON objects.
 
-    `request_sha256` is the digest of the result. `answer_sha256` is the SHA-256 of the answer as the service sent it
-    (of a job: of all results as JSON lines), and `report_sha256` that of an HTML report without its signature, or None.
+    `request_sha256` is the digest of the result: the SHA-256 of request, resource and engine version. `answer_sha256`
+    is the SHA-256 of the answer as the service sent it (of a job: of all results as JSON lines), and `report_sha256`
+    that of an HTML report without its signature, or None.
     """
 
     kind: SignedKind
@@ -61,7 +62,7 @@ class Statement:
     key_id: str
 
     def encode(self) -> bytes:
-        """Return the signed statement as bytes in canonical form (RFC 8785)."""
+        """Return the statement as the bytes that are signed: JSON in canonical form (RFC 8785)."""
         return canonical_text(self.members()).encode()
 
     def members(self) -> dict[str, Any]:

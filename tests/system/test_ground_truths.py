@@ -106,7 +106,7 @@ def test_redis_killed_during_computation_costs_no_answer(own_redis: RedisServer,
     """
     with two_services(own_redis.url, tmp_path) as services, ThreadPoolExecutor() as threads:
         answers: list[Future[httpx2.Response]] = [
-            threads.submit(ask, client, ground_truth(50, DELTAS)) for client in services
+            threads.submit(ask, client, ground_truth(50, DELTAS[:2])) for client in services
         ]
         with redis.Redis.from_url(own_redis.url) as store:
             wait_for(store, "privacy_bounds:lease:*")

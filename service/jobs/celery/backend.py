@@ -110,7 +110,7 @@ class ClusterMonitor:
         """Reason for which Redis responds but stores no jobs, or None."""
 
     def condition(self) -> Condition:
-        """Return whether workers computed jobs at the last check, with one sentence for operators.
+        """Return whether workers were present at the last check, with one sentence for operators.
 
         The condition also fails for SHOWN_SECONDS (10 minutes) after Redis came back without its jobs.
         """

@@ -181,11 +181,11 @@ def _pool(difference: FloatArray, centred: FloatArray, v: float, shrinkage: floa
 
 
 def shrinkage_of(covariance: FloatArray, count: int) -> float:
-    """Return the weight rho of the identity in a shrunk covariance matrix, by Ledoit and Wolf's estimate.
+    """Return the weight rho of the identity in a shrunk covariance matrix, by the estimate of Chen and others.
 
     rho is min(1, ((b - 2)/b tr S^2 + tr^2 S)/((b + 2)(tr S^2 - tr^2 S/d))). S is `covariance`, shape (d, d), tr its
-    trace, and b = `count` the number of samples. The estimate is averaged over all normal samples of mean 0 with the
-    same S.
+    trace, and b = `count` the number of samples. The estimate is that of Ledoit and Wolf, averaged over all normal
+    samples of mean 0 with the same S.
     """
     squares, squared_trace = float(np.sum(covariance**2)), float(np.trace(covariance)) ** 2
     spread = (count + 2) * (squares - squared_trace / len(covariance))

@@ -74,7 +74,10 @@ class Region:
         )
 
     def oriented(self) -> tuple[Region, Region]:
-        """Return this region of an attack's rates, and the region of the attack that makes the opposite decisions."""
+        """Return this region of an attack's rates, and the region of the attack that makes the opposite decisions.
+
+        Bounds of privacy parameters take the larger result of both.
+        """
         return self, self.reversed()
 
 

@@ -295,9 +295,9 @@ def effective_batch_size(
 
     Notes
     -----
-    t is std^2/lambda, where lambda is the largest variance. If C bounds the gradients, lambda <= C^2 (Leemann et al.
-    2023, Theorem 5.1), and the smaller value is used. Less noise gives a stronger attack, so the curve of N is a bound
-    for all directions.
+    For isotropic noise t is std^2/lambda, where lambda is the largest variance. If C bounds the gradients, lambda <=
+    C^2 (Leemann et al. 2023, Theorem 5.1), and the smaller value is used. For noise proportional to the gradients'
+    covariance t is std^2. Less noise gives a stronger attack, so the curve of N is a bound for all directions.
     """
     bound = largest_variance if max_grad_norm is None else min(largest_variance, max_grad_norm**2)
     return batch_size + (noise.std * batch_size) ** 2 / (1.0 if noise.proportional else bound)

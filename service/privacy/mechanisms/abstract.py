@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 class AbstractMechanism(ABC):
     """Frozen, final description of a mechanism.
 
-    `type` is the name of the mechanism in requests, and the fields have the names of requests.
+    `type` is the name of the mechanism in requests, and the fields have the names of requests. A subclass defines
+    `elementary_steps`, and the premises and hazards that it adds.
     """
 
     __slots__ = ()
@@ -457,7 +458,8 @@ class AbstractStep(AbstractMechanism):
     """Elementary step with its own pair of laws, from which its trade-off curves and loss laws follow.
 
     A pair is the law of the release without and with the record. A described step has the pair for one record added or
-    removed; `under` returns the step with the pair for other neighbours.
+    removed; `under` returns the step with the pair for other neighbours. A subclass defines `under` and `curves`, and
+    overrides what engines can use, such as `part` or `atomic_law`.
     """
 
     __slots__ = ()
@@ -634,7 +636,8 @@ class AbstractStep(AbstractMechanism):
 class ResolvedStep(AbstractStep):
     """Step whose worst-case pair of laws is fixed, whatever the neighbouring relation.
 
-    Such steps come from the method `under` of a described step, from an engine, or from a threat model.
+    Such steps come from the method `under` of a described step, from an engine, or from a threat model. A subclass
+    defines `curves`.
     """
 
     __slots__ = ()
@@ -649,8 +652,8 @@ class ResolvedStep(AbstractStep):
 class DescribedStep(AbstractStep):
     """Step as a request describes it, before the neighbouring relation is known.
 
-    The method `under` returns the step with its pair of laws. The curves of this step are those between the
-    `default_neighbours`, by default of one added record.
+    A subclass defines the method `under`, which returns the step with its pair of laws. The curves, numbers and laws of
+    this step are those between the `default_neighbours`, by default of one added record.
     """
 
     __slots__ = ()

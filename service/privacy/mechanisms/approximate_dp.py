@@ -36,6 +36,8 @@ TWO_POINTS = "Kairouz, Oh, Viswanath 2015, Theorem 2.1"
 class StatedDp(AbstractStep):
     """Any mechanism that is (eps, delta)-DP for the neighbouring relation of the threat model.
 
+    A subclass defines `revealed_probability` (delta) and `under`.
+
     Notes
     -----
     One such mechanism is randomised response that reveals the differing bit with probability delta. Randomised response

@@ -22,7 +22,10 @@ if TYPE_CHECKING:
 
 
 class AbstractTrials(ABC):
-    """Frozen law of the number of trials. `type` is its name in requests, and the fields have the names of requests."""
+    """Frozen law of the number of trials, which a subclass gives by `counts`.
+
+    `type` is its name in requests, and the fields have the names of requests.
+    """
 
     __slots__ = ()
     type: ClassVar[str]

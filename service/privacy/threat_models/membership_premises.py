@@ -76,7 +76,7 @@ def susceptibility(known: Known) -> Premise:
 def independence(steps: int, *, with_noise: bool) -> Premise:
     """Return the premise that the steps of a run are independent, so that their curves compose.
 
-    The premise holds for one step, and is unknown for several `steps` with noise. It does not hold for several steps
+    The premise holds for one step, and is unknown for several `steps` `with_noise`. It does not hold for several steps
     without noise, which share their data.
     """
     if steps == 1:

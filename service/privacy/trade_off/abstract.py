@@ -63,7 +63,8 @@ class AbstractTradeOff(ABC):
 
     Every method takes a one-dimensional float64 array and returns arrays of its shape. Results are enclosures with the
     `evidence` of the curve. Each curve documents the width of its enclosures. Methods raise OutOfDomain for rates and
-    deltas outside [0, 1], for NaN and for empty lists.
+    deltas outside [0, 1], for NaN and for empty lists. A subclass defines `_points_formula`, `_profile_formula`,
+    `largest_log_ratio` and `reversed`; other methods are overridden where a curve knows more or costs less.
 
     Attributes
     ----------

@@ -58,7 +58,7 @@ class _Part:
 
     @property
     def reach(self) -> int:
-        """Distance between the largest and the smallest loss of all steps, in cells."""
+        """Distance between the largest and the smallest total loss of the equal steps, in cells."""
         return self.count * int(self.index[-1])
 
     @property

@@ -166,7 +166,10 @@ def three_atoms(epsilon: float, log_zero: float, log_apart: float, error: float 
 
 
 def two_atoms(epsilon: float) -> AtomicLaw:
-    """Return the worst law of an epsilon-DP step: the losses epsilon > 0 and -epsilon (nats)."""
+    """Return the worst law of an epsilon-DP step: the losses epsilon > 0 and -epsilon (nats).
+
+    Under H1 the loss epsilon has the mass 1/(1 + e^-epsilon).
+    """
     more = -math.log1p(math.exp(-epsilon))
     logs = np.array([more - epsilon, more])
     error = 4 * FUNCTION_ERROR + 4 * UNIT_ROUNDOFF * (1 + epsilon)

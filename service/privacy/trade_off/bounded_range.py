@@ -65,7 +65,7 @@ class ExponentialTradeOff(AbstractSelfInverse):
     @property
     @override
     def global_gdp_mu(self) -> Enclosure:
-        """Largest mu of a Gaussian curve below this curve: -2 Phi^-1(1/(1 + e^{eta/2})), the mu of (eta/2)-DP."""
+        """mu of the largest Gaussian curve below this curve: -2 Phi^-1(1/(1 + e^{eta/2})), the mu of (eta/2)-DP."""
         touching = ApproximateDpTradeOff(0.5 * self.bounded_range, 0.0).global_gdp_mu
         step = 8 * SMALLEST  # halves of the smallest doubles are not doubles
         return Enclosure(max(touching.lower - step, 0.0), touching.upper + step, Evidence.EXACT)

@@ -35,7 +35,7 @@ class BoundedTests:
 
     @staticmethod
     def of(rate: FloatArray, power: FloatArray) -> BoundedTests:
-        """Return the tests with these bounds. `rest` and `error` follow from 1 - `rate` and 1 - `power`."""
+        """Return tests from upper bounds `rate` and lower bounds `power`; their complements give the other bounds."""
         rate, power = np.minimum(rate, 1.0), np.clip(power, 0.0, 1.0)
         return BoundedTests(rate, (1 - rate) * (1 - SLACK), power, 1 - power + UNIT_ROUNDOFF)
 

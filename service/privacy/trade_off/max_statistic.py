@@ -239,8 +239,9 @@ Gain = Callable[[FloatArray, Rates], FloatArray]
 def log_delta(epsilon: FloatArray, rates: Rates) -> FloatArray:
     """Return ln(power - e^`epsilon` alpha) of tests with the bounds `rates`, a lower bound of ln of the profile.
 
-    alpha is the false positive rate of a test. For epsilon < 0 the argument is computed as (1 - e^epsilon) + e^epsilon
-    (1 - alpha) - (1 - power).
+    alpha is the false positive rate of a test. The shapes are broadcast, and the result is minus infinity where the
+    difference is not positive. For epsilon < 0 the argument is computed as (1 - e^epsilon) + e^epsilon (1 - alpha) - (1
+    - power).
     """
     lost = rates.alpha + epsilon
     right = rates.power + np.log1p(-np.exp(np.minimum(lost - rates.power + SLACK * (2 + np.abs(lost)), 0.0)))
@@ -278,7 +279,7 @@ class ThresholdCurve(AbstractTradeOff):
     def __init__(
         self, tests: tuple[ThresholdTests, ...], backward: tuple[ThresholdTests, ...], above: AbstractTradeOff
     ) -> None:
-        """Store the tests of this direction and of the other direction (`backward`), and the upper bound `above`."""
+        """Store the tests of this and of the other direction (`backward`), and a curve `above` of no less power."""
         self._tests, self._backward, self._above = tests, backward, above
 
     @property
@@ -357,6 +358,9 @@ def _gap(x: FloatArray, at: IndexArray) -> FloatArray:
 
 
 def _between(low: FloatArray, high: FloatArray) -> EnclosureArray:
-    """Return enclosures from `low` to `high`, or of `high` alone where rounding makes `low` exceed `high`."""
+    """Return enclosures from the logarithms `low` and `high` of bounds, arrays of one shape.
+
+    `low` is replaced by `high` where rounding makes it larger, and by minus infinity where it is NaN.
+    """
     low = np.where(np.isnan(low), -np.inf, low)
     return EnclosureArray.from_logs(np.minimum(low, high), np.minimum(high, 0.0))

@@ -112,7 +112,7 @@ class ScaledMasses:
 
     @property
     def logs(self) -> FloatArray:
-        """Logarithms of the masses above 0, within 2^-50 of the largest of them beside the relative error."""
+        """ln of the masses above 0, with an error of at most 2^-50 times the largest |ln| beside `relative`."""
         masses = self.masses[self.masses > 0]
         if self._smallest * 2.0**-SCALE >= _SMALLEST_NORMAL:
             return np.log(masses * 2.0**-SCALE)

@@ -12,7 +12,8 @@ from service.privacy.trade_off.abstract import AbstractTradeOff
 class AbstractSelfInverse(AbstractTradeOff):
     """Trade-off curve that equals its inverse, f = f^-1, for absolutely continuous hypotheses.
 
-    The smallest log-likelihood ratio is minus the largest log-likelihood ratio.
+    The smallest log-likelihood ratio is minus the largest log-likelihood ratio. A subclass defines the latter,
+    `_points_formula` and `_profile_formula`.
     """
 
     @final

@@ -86,8 +86,8 @@ def sum_laws(mu: float, count: int) -> TwoLaws:
 def _masses(edges: FloatArray, largest: LargestOfMany) -> tuple[FloatArray, float]:
     """Return the masses of the maximum `largest` in the cells between `edges`, and a bound of their error.
 
-    The bound is that of the absolute errors of the logarithms of the masses. The outermost cells are unbounded. Each
-    mass is a difference of tails on the side where the difference loses less.
+    The bound is that of the absolute errors of the logarithms of the masses. The outermost cells are unbounded, so that
+    there is one cell more than edges. Each mass is a difference of tails on the side where the difference loses less.
     """
     with np.errstate(all="ignore"):
         tails = largest.tails(edges)
@@ -105,10 +105,11 @@ def _masses(edges: FloatArray, largest: LargestOfMany) -> tuple[FloatArray, floa
 
 
 def _rounded_terms(edges: FloatArray, weights: FloatArray, mu: float, count: int) -> IndexArray:
-    """Return the terms of the sum statistic, rounded to integers, in the cells between `edges`.
+    """Return the terms of the sum statistic, rounded to integers >= 0, in the first cells between `edges`.
 
     A term is a difference of exponentials of one of `count` normal numbers, with the shift `mu`. `weights` are the
-    masses of the cells. The rounding only affects how strong the test is.
+    masses of the cells, of which the outermost are unbounded. Cells of rare large numbers, from a threshold on, have no
+    terms. The rounding and the threshold only affect how strong the test is.
     """
     x = np.concatenate([edges[:1], 0.5 * (edges[1:] + edges[:-1]), edges[-1:]])
     term = np.exp(mu * x - mu * mu / 2) * np.expm1(mu * x - 1.5 * mu * mu)

@@ -301,11 +301,12 @@ def _rests(
     *,
     large: bool,
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the largest c(x) - e^x a over x and over -x, which bound the type II error at the rate a = `rate`.
+    """Return (lower, upper) bounds of the largest c(x) - e^x a over x and over -x, for the rate a = `rate`.
 
-    c is 1 - delta for the privacy profile delta. `rest` is 1 - a, `risen` = e^x a, `rise` = e^x - 1, `shrunk` = e^-x.
-    For rates above 1/2 both terms are differences from 1 - a. The bounds include only the rounding error of the sums in
-    this function.
+    The largest value over all x is the type II error. c is 1 - delta for the privacy profile delta, so that c(-x) =
+    e^-x c(x). For x >= 0, `rest` = c(x), `profile` = delta(x), `risen` = e^x a, `rise` = e^x - 1, `shrunk` = e^-x. For
+    rates above 1/2 (`large`) both terms are differences from 1 - a. The bounds include only the rounding error of the
+    sums in this function.
     """
     kept, lost = (1 - rate, profile + np.minimum(rise, np.exp(LARGEST)) * rate) if large else (rest, risen)
     right, right_error = kept - lost, SLACK * (kept + lost)

@@ -99,7 +99,6 @@ def request_of(response: AssessmentsResponse) -> AssessmentsRequest:
 
 
 @cache
-@cache
 def saved_policy() -> str:
     """Return the content security policy that stands inside a report, which also protects a saved copy."""
     digest = base64.b64encode(hashlib.sha256(_style().encode()).digest()).decode()

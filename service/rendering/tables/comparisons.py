@@ -42,7 +42,8 @@ def _cell(answer: Answer, point: int | None) -> Cell:
 def to_csv(response: ComparisonsResponse) -> str:
     """Write a comparison as CSV (RFC 4180) with a row for each quantity.
 
-    A row has the safe value, lower and upper bound of each run as exact doubles.
+    A row has the safe value, lower and upper bound of each run as exact doubles, the best runs, and whether it is
+    proved that they are the best.
     """
     text = io.StringIO(newline="")
     writer = csv.writer(text)

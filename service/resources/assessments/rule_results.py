@@ -171,9 +171,10 @@ def _delta_of(rule: PolicyRule) -> float:
 
 
 def _deciding_tolerance(limit: float, lower: float | None, upper: float | None) -> float | None:
-    """Return the relative width at which an enclosure of a number would exclude `limit`, or None.
+    """Estimate the relative width at which an enclosure of a number would exclude `limit`; None if there is none.
 
-    The true number is assumed to be in the middle of (`lower`, `upper`). The result is None without a finite bound on
+    The true number is assumed to be in the middle of (`lower`, `upper`), and the width is half of its distance from the
+    limit, divided by `upper`. The result is None without a finite bound on
     each side, for a number 0, and for widths below the finest tolerance of a request.
     """
     if lower is None or upper is None or not math.isfinite(upper) or upper == 0:

@@ -120,8 +120,8 @@ def _of_mechanism(place: Place, model: ThreatModelSpec) -> Law:
 def _is_of_shuffled_responses(place: Place) -> bool:
     """Return whether the number at `place` belongs to shuffled randomised responses.
 
-    The theorems compare the worst cases. The upper bounds of answers rest on different theorems for few and for many
-    responses, so that nothing is proved about them.
+    The theorems about monotone answers compare the worst cases. The upper bounds of answers rest on different theorems
+    for few and for many responses, so that these bounds are not proved to be monotone.
     """
     owner = place.owner
     if isinstance(owner, ShuffledReportsMechanism):

@@ -34,12 +34,13 @@ class SearchResult:
     group : tuple of int
         Indices of the targets that determine the value.
     beside : PointEvaluation or None
-        Evaluation at the less private neighbour of the value, where not every target of the group is known to be met.
+        Evaluation at the neighbour of the value at which not every target of the group is known to be met. It is the
+        less private one, if targets need more privacy.
     failing : PointEvaluation or None
         Evaluation at the nearest evaluated value at which a target of the group provably fails. If `witnessed`, this is
-        a neighbour of the found value.
+        a neighbour of the found value, or `value` if it is proved that no value meets the targets.
     refused : Exception or None
-        Reason why the less private neighbour cannot be answered.
+        Reason why this neighbour cannot be answered.
     whole : bool
         Whether the values are integers.
     proved : bool
@@ -129,10 +130,10 @@ def _failing(
 ) -> PointEvaluation | None:
     """Return an evaluation near the found `value` at which a target of `group` certainly fails, or None.
 
-    `scale` has the values that may be evaluated. `beside` is the evaluation at the less private neighbour of the found
-    value. If no target fails there, values at growing distances towards less privacy are evaluated until a target
-    fails, and then values between the last two. The result is None if this reaches the end of the range, or a value
-    that cannot be answered.
+    `scale` has the values that may be evaluated. `beside` is the evaluation at the neighbour of the found value at
+    which not every target is known to be met. If no target fails there, values at growing distances on this side are
+    evaluated until a target fails, and then values between the last two. The result is None if this reaches the end of
+    the range, or a value that cannot be answered.
     """
     if beside.failing(group) is not None:
         return beside
@@ -175,8 +176,8 @@ def _slope(evaluator: Evaluator, scale: Scale, value: PointEvaluation, group: Se
     """Estimate how much the largest height of the targets `group` falls per unit of the search coordinate.
 
     The height is the distance of a target from being met. The search coordinate, a logarithm, is the position of a
-    value on `scale` and grows with privacy. The estimate is from `value` and the nearest evaluation that is no
-    neighbour and gives a positive slope. It is infinite without such an evaluation.
+    value on `scale` and grows towards values that meet the targets. The estimate is from `value` and the nearest
+    evaluation that is no neighbour and gives a positive slope. It is infinite without such an evaluation.
     """
     here = scale.coordinate(value.number)
     slopes = [

@@ -94,7 +94,7 @@ def _fails_too(evaluator: Evaluator, scale: Scale, best: SearchResult) -> tuple[
     """Return a note if a target fails at the nearest value of the plateau that precedes that of `best`, else no note.
 
     A plateau is a range of the calibrated parameter with a constant number of training steps. The preceding plateau
-    is the next one in the direction of `scale` in which privacy grows within a plateau.
+    is the next one towards larger coordinates of `scale`, which have more privacy within a plateau.
     """
     mirrored = replace(scale, side=-scale.side)
     plateau = _next_plateau(evaluator, mirrored, best.value.number)

@@ -204,7 +204,7 @@ def _answers(request: CalibrationsRequest, evaluation: PointEvaluation, work: Wo
 def _witness(evaluator: Evaluator, found: SearchResult) -> tuple[ResponseFields | None, ResponseFields | None]:
     """Return (witness, None), or (None, reason) if no witness is known.
 
-    A witness is the less private neighbour of the result `found` if a target provably fails there. The reason has the
+    A witness is a neighbour of the result `found` at which a target provably fails. The reason has the
     members `reason` (a sentence), `undecided` and `fails`: the neighbour if no target provably fails there, and the
     nearest value at which a target provably fails. Either is None if no such value was evaluated.
     """

@@ -96,9 +96,9 @@ def _search_range(
 def _exclude_each_other(found: SearchResult, known: Directions) -> bool:
     """Return whether it is proved that no value meets both the determining group of targets and the other targets.
 
-    By monotony this is so if another target fails at a value at which a target of the group fails, too, or at the found
-    value if the group fails at the neighbouring integer. If all values meet the group, another target has to fail at
-    the found value.
+    Since answers are monotone, this is so if another target fails at a value at which a target of the group fails, too,
+    or at the found value if the group fails at the neighbouring integer. If all values meet the group, another target
+    has to fail at the found value.
     """
     if found.status == "trivially_met":
         return found.value.failing(known.others) is not None

@@ -131,7 +131,7 @@ def _directions(asked: Direction, curves: TradeOffPair) -> tuple[Direction, ...]
 def _attained(curve: AbstractTradeOff) -> AbstractTradeOff:
     """Return the curve of an attack that some data sets attain.
 
-    If `curve` is known from two sides, the result is its lower bound.
+    If `curve` is enclosed by two curves, the result is that of one choice of data sets, which has at most its power.
     """
     return curve.attained if isinstance(curve, Bracketed) else curve
 

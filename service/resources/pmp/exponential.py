@@ -95,7 +95,7 @@ class _Scaled(NamedTuple):
 
 
 def compute_pmp_exponential(request: PmpExponentialRequest, digest: str, engine_version: str) -> PmpExponentialResponse:
-    """Return the parameter of practical membership privacy (PMP) of an exponential mechanism.
+    """Enclose the parameter epsilon of practical membership privacy (PMP) of an exponential mechanism.
 
     `digest` and `engine_version` become fields of the response. Raises OutOfDomain if the losses exceed the
     sensitivity.

@@ -37,7 +37,7 @@ SMALLEST_EPSILON: Final = 1e-280
 @final
 @dataclass(frozen=True, slots=True)
 class TwoOutcomes(ResolvedStep):
-    """Exponential step with a fixed shift: its loss is `high` or -`low` (nats). It is not a mechanism of the API."""
+    """Exponential step with a fixed shift and the loss `high` or -`low` (nats), which is no mechanism of the API."""
 
     type: ClassVar[str] = "exponential"
     high: float
@@ -60,9 +60,9 @@ class FixedShifts(AbstractTradeOff):
 
     The shift t of a step with the loss t or t - epsilon is the same share of every step's epsilon. Some data sets
     attain every share, so power and delta of each curve are lower bounds of the worst case. Even the upper bounds of an
-    enclosure bound only the curve of the share, not the worst case. The best share differs between evaluations. It is
-    estimated from the threshold at which the curve `guide` has its answer, and from exponents of tails. Only the width
-    of the result depends on the estimate.
+    enclosure bound only the curve of the share, not the worst case. The best share differs between evaluations. The
+    share is estimated from the threshold at which the curve `guide` has its answer, and from exponents of tails. Only
+    the width of the result depends on the estimate.
     """
 
     evidence = Evidence.CERTIFIED
@@ -127,7 +127,10 @@ class FixedShifts(AbstractTradeOff):
 
     @cached_property
     def _own_part(self) -> float:
-        """Approximate share of the exponential steps in the variance of the run's total loss."""
+        """Approximate share of the exponential steps in the variance of the run's total loss.
+
+        The number only helps to choose the shifts.
+        """
         own, rest = math.fsum(0.25 * count * epsilon**2 for epsilon, count in self._groups), 0.0
         for step, count in self._others:
             try:
@@ -141,7 +144,7 @@ class FixedShifts(AbstractTradeOff):
         """Estimate the ratio t/epsilon with the largest profile, in units of 1/SHARES.
 
         A step has the loss t or t - epsilon, and all exponential steps have the same ratio. The curve is evaluated at a
-        privacy loss of x nats.
+        privacy loss of x nats. No bound depends on the result.
         """
         threshold = abs(x) * self._own_part if math.isfinite(x) else 0.0
         shares = np.arange(SHARES // 2, SHARES) / SHARES
@@ -160,7 +163,8 @@ class FixedShifts(AbstractTradeOff):
     def _slopes(self, alpha: FloatArray) -> FloatArray:
         """Estimate ln(-f') of the guide's trade-off function f at each false positive rate, in the shape of `alpha`.
 
-        The smaller of power and type II error near the rate gives the difference quotient.
+        The smaller of power and type II error near the rate gives the difference quotient. No bound depends on the
+        result.
         """
         away = 0.05 * np.minimum(alpha, 1 - alpha)
         read = self._guide.points(np.concatenate([alpha - away, alpha + away]))

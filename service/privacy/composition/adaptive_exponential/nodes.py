@@ -52,7 +52,7 @@ KEPT_POLYGONS: Final = 16
 class GroupGrid:
     """Grid of losses for a recursion: the spacing, and the epsilon of each group of equal steps in multiples of it.
 
-    The multiples are rounded up (`above`) for upper bounds and down (`below`) for lower bounds.
+    The multiples are rounded up (`above`) for upper bounds of delta, and down (`below`) for lower bounds.
     """
 
     spacing: float
@@ -100,7 +100,8 @@ def grid_for(groups: Groups, tolerance: float = 0.0) -> GroupGrid | None:
 def _cells_for(tolerance: float, steps: int) -> float:
     """Return the approximate number of grid cells in [0, largest epsilon] for a relative width `tolerance` of delta.
 
-    `steps` is the number of exponential steps of the run. The number of cells grows with it.
+    `steps` is the number of exponential steps of the run. The number of cells grows with `steps`. Only the width of the
+    bounds depends on the result.
     """
     return max(math.sqrt(4 * (1 + math.log(steps)) / max(tolerance, 1e-12)), FEWEST_CELLS)
 

@@ -88,19 +88,31 @@ class Side:
     sign: int
 
     def larger(self, values: FloatArray) -> FloatArray:
-        """Return values of the profile delta rounded to the safe side: up for upper bounds, down for lower bounds."""
+        """Return values of the profile delta rounded to the safe side: up for upper bounds, down for lower bounds.
+
+        The result has the shape of `values`.
+        """
         return np.clip(values * (1 + self.sign * SLACK) + self.sign * TINY, 0.0, 1.0)
 
     def smaller(self, values: FloatArray) -> FloatArray:
-        """Return values of 1 - delta rounded to the safe side: down for upper bounds of delta, up for lower bounds."""
+        """Return values of 1 - delta rounded to the safe side: down for upper bounds of delta, up for lower bounds.
+
+        The result has the shape of `values`.
+        """
         return np.clip(values * (1 - self.sign * SLACK) - self.sign * TINY, 0.0, 1.0)
 
     def complements(self, of_profile: FloatArray) -> FloatArray:
-        """Return bounds of 1 - delta from bounds of delta, `of_profile`, rounded to the safe side as by `smaller`."""
+        """Return bounds of 1 - delta from bounds of delta, `of_profile`, rounded to the safe side as by `smaller`.
+
+        The result has the shape of `of_profile`.
+        """
         return np.clip((1 - of_profile) - self.sign * COMPLEMENT_ERROR, 0.0, 1.0)
 
     def profiles(self, of_complement: FloatArray) -> FloatArray:
-        """Return bounds of delta from bounds of 1 - delta, `of_complement`, rounded to the safe side as by `larger`."""
+        """Return bounds of delta from bounds of 1 - delta, `of_complement`, rounded to the safe side as by `larger`.
+
+        The result has the shape of `of_complement`.
+        """
         return np.clip((1 - of_complement) + self.sign * COMPLEMENT_ERROR, 0.0, 1.0)
 
     def start(self) -> NodeValues:
@@ -222,7 +234,8 @@ def _split(profile: FloatArray, shifts: WorstShifts, rows: int) -> int:
     """Return the first of `rows` rows (nodes) at which the new profile delta is about 1/2 or less; `rows` if none.
 
     `profile` is delta before the step, from m nodes left of the first row on, for a step of the range m cells. The
-    estimate uses a few of the `shifts` of the step's losses.
+    estimate uses a few of the `shifts` of the step's losses. The split decides whether rounding is relative to delta or
+    to 1 - delta. Bounds are valid for every split.
     """
     m, high, low = shifts.cells, shifts.high, shifts.low
     few = sorted({0, m // 8, m // 4, m // 2, 3 * m // 4, m})

@@ -217,8 +217,8 @@ def _windows(values: FloatArray, at: np.ndarray, width: int) -> FloatArray:
 def _update_inside_cells(best: FloatArray, table: FloatArray, most: FloatArray, h: float) -> None:
     """Update `best`, the maxima at the rows, with the maxima inside cells between neighbouring shifts.
 
-    `best` has the shape (blocks, ROWS). `table` has the values at n shifts, shape (blocks, ROWS, n), and `most` a bound
-    of the increase inside each cell, shape (blocks, ROWS, n - 1). h is the width of a cell in nats.
+    `best` has the shape (blocks, ROWS). `table` has the values at n shifts, shape (blocks, ROWS, n), and `most` an
+    upper bound of the increase inside each cell, shape (blocks, ROWS, n - 1). h is the width of a cell in nats.
     """
     block, row, cell = np.nonzero(table[:, :, 1:] + most > best[:, :, None])
     first = table[block, row, cell + 1]

@@ -99,6 +99,7 @@ class AbstractExactSum(AbstractSelfInverse):
     def _epsilon_of_less(self, delta: float) -> Enclosure:
         """Return an enclosure of the smallest epsilon >= 0 (nats) with delta(epsilon) <= delta.
 
-        The given delta may be below delta(0). The default is the root of the privacy profile.
+        The given delta is below the upper bound of delta(0), but perhaps not below delta(0) itself. By default the
+        result is the root of the privacy profile in [0, largest loss].
         """
         return decreasing_root(self._profile_formula, delta, 0.0, self._largest.upper, self.evidence)

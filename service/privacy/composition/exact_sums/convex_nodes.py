@@ -197,8 +197,8 @@ class ConvexNodes:
     def _logs(self, values: FloatArray, nodes: IndexArray) -> FloatArray:
         """Return ln |values| at the nodes with the indices `nodes`, in their shape.
 
-        `values` are in the units of the nodes, and the result has the unit 1. It is -inf for values whose sign is not
-        that of the minima (`positive`).
+        `values` are in the units of the nodes, and the result has the unit 1. The result is -inf for values whose sign
+        is not that of the minima (`positive`).
         """
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.log(np.maximum(values if self.positive else -values, 0.0)) + self.unit(nodes)
@@ -207,7 +207,8 @@ class ConvexNodes:
         """Return lower bounds of V + rate e^{c - c_k} in the cells right of the nodes c_k with the indices `left`.
 
         V is a function of thresholds c, convex in e^c. Two lines below V are known in each cell, one from each of its
-        nodes. The bound is the value where both lines cross, in the unit of the left node.
+        nodes. The bound is the value where both lines cross, in the unit of the left node. The result has the shape of
+        `left`.
         """
         width = math.expm1(self.h)
         rising, falling = self.onward[left] + rate, self.backward[left + 1] / self._step * math.exp(-self.h) + rate

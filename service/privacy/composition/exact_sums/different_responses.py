@@ -184,7 +184,7 @@ def _log_gap(
 
     For tails below the rate (`side` 1) the result is an upper bound, or a lower bound with `least`. For tails above the
     rate (`side` -1) it is a lower bound. A lower bound is -inf where the gap may be 0. `error` bounds the absolute
-    error of the tail's logarithm, and `log_target` is ln of the rate.
+    error of the tail's logarithm, and `log_target` is ln of the rate. The result has the shape of `apart`.
     """
     rounding = error + SLACK * (1 + np.abs(log_target))
     if side < 0:
@@ -199,7 +199,7 @@ def _share(far: FloatArray, near: FloatArray, error: float, log_target: FloatArr
 
     `far` and `near` are ln(rate of the right test/given rate) and ln(rate of the left test/given rate). With rounding,
     the rate of the mixture is at most (side -1) or at least (side 1) the given rate. `log_target` is ln of the given
-    rate. `error` bounds the errors of these logarithms.
+    rate. `error` bounds the errors of these logarithms. All arrays have one shape.
     """
     rounding = side * (error + SLACK * (1 + np.abs(log_target)))
     # For a lower bound of the share, `ahead` may overflow to infinity. For an upper bound it must not be overestimated.

@@ -251,7 +251,7 @@ class EqualResponses(AbstractExactSum):
         """Return sum_{i >= 1} (q_{j+i}/q_j)(1 - e^{-2 i eps}) at each index j, with relative error bounds.
 
         q_k is the probability of k losses of +eps among N steps under H1. Values of j that are close together share a
-        sum.
+        sum. Both arrays have the shape of `j`.
         """
         indices, inverse = np.unique(j, return_inverse=True)
         gained, error = np.empty(len(indices)), np.empty(len(indices))
@@ -283,7 +283,7 @@ class EqualResponses(AbstractExactSum):
     def _first_above(self, epsilon: FloatArray) -> IndexArray:
         """Return the smallest k with (2 k - N) eps > epsilon, exactly, for each `epsilon`; N + 1 if there is none.
 
-        (2 k - N) eps is the loss of N steps of which k have the loss eps.
+        (2 k - N) eps is the loss of N steps of which k have the loss eps. The result has the shape of `epsilon`.
         """
         guess = np.minimum(np.floor(0.5 * (epsilon / self._step + self._steps)), self._steps + 1.0)
         k = guess.astype(np.int64) - 1
@@ -317,7 +317,7 @@ class EqualResponses(AbstractExactSum):
     def _root(self, delta: float) -> tuple[float, float]:
         """Return an approximate epsilon (nats) at which the privacy profile is `delta`, and an estimate of its error.
 
-        `delta` is between 0 and the value of the profile at epsilon 0.
+        `delta` is between 0 and the value of the profile at epsilon 0. The caller proves bounds near the root.
         """
         other, log_delta = self._laws[1], math.log(delta)
         last = _first_at_most(other, log_delta - 1, other.mode, self._steps)
@@ -337,7 +337,8 @@ class EqualResponses(AbstractExactSum):
         """Return an approximate epsilon (nats) with ln delta(epsilon) = `log_delta`, and its error, or None.
 
         The error is approximate and in nats. The search covers the losses (2 k - N) eps of N steps of +-eps, with first
-        <= k <= last. The result is None if the root is left of these losses and there are other losses.
+        <= k <= last. The result is None if the root is left of these losses and there are other losses. No bound
+        depends on the result.
         """
         gained, error = self._gains(first, last)
         table = self._laws[1].table(first, last)

@@ -28,7 +28,7 @@ def uniforms_kept(steps: int, loss: float) -> int:
 
 
 def log_excess(steps: int, kept: int, share: float) -> float:
-    """Return ln of a bound of P(X > kept) for X ~ Binomial(N, share), N = `steps`.
+    """Return ln of an upper bound of P(X > kept) for X ~ Binomial(N, share), N = `steps`.
 
     The logarithm is -N times a Kullback-Leibler divergence (Chernoff), and -inf for kept >= N.
     """

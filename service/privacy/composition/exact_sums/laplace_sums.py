@@ -285,7 +285,7 @@ class LaplaceSums:
         return self.loss * ((2 * at.cell - self.steps) + 2 * at.share)
 
     def _underflow(self, growth: FloatArray) -> FloatArray:
-        """Return a bound of the total of numbers below the smallest double, in a sum with weights of at most e^growth.
+        """Bound from above the total of numbers below the smallest double, in a sum with weights of at most e^growth.
 
         The sum is one of the scaled sums over points and cells of W, the measure behind the laws of the losses. The
         terms of a point first increase with the number of uniforms, by e^{N e} in total at most, and then decrease. The
@@ -318,7 +318,7 @@ class LaplaceSums:
         return np.asarray(log, dtype=np.float64)
 
     def _omitted(self, at: LatticeThreshold, hypothesis: int) -> FloatArray:
-        """Return ln of a bound of the contribution of truncated splines to P(V > v), shape (n,).
+        """Return ln of an upper bound of the contribution of truncated splines to P(V > v), shape (n,).
 
         The law of N Laplace losses is a sum of splines, one for each number of uniform variables. Splines of many
         uniform variables are truncated. `hypothesis` is 0 for H0 and 1 for H1. The bound is Chernoff's at several

@@ -226,10 +226,10 @@ class SmoothedContour:
         return thresholds, h, profile, density, profile_error, share * float(error.sum()) + left / (tau * END)
 
     def _copied_mass(self, thresholds: FloatArray) -> FloatArray:
-        """Return a bound of the sum of all copies that the trapezoidal rule adds, in the shape of `thresholds` (nats).
+        """Return an upper bound of the sum of all copies that the trapezoidal rule adds, in the shape of `thresholds`.
 
-        A copy is the function at another threshold, c + j T for j != 0 and the period T of the rule. The bound is in
-        the unit of each node.
+        The thresholds c are in nats. A copy is the function at another threshold, c + j T for j != 0 and the period T
+        of the rule. The bound is in the unit of each node.
         """
         total = np.zeros_like(thresholds)
         for side, (tilt, rise) in zip((-1, 1), self._copied, strict=True):

@@ -191,9 +191,9 @@ class SmoothedResponses(AbstractExactSum):
 
 
 def _rounded(found: Minimum, tilted: TiltedRun) -> tuple[float, float]:
-    """Return bounds of ln of the minimum `found`, widened by its rounding on the contour and limited to at most 0.
+    """Return a lower and an upper bound of ln of the minimum `found`, at most 0.
 
-    `tilted` is the run whose contour gave the minimum.
+    The given bounds are widened by the rounding on the contour. `tilted` is the run whose contour gave the minimum.
     """
     bounds: list[float] = []
     for side, end in zip((-1, 1), found[:2], strict=True):

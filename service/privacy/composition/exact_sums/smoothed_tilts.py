@@ -111,7 +111,8 @@ def _score(tilt: float, value: float, mean: float, deviation: float) -> float:
     """Return about the normal quantile -Phi^-1 of the tail probability of a loss beyond `mean`.
 
     The approximation is Barndorff-Nielsen's r*. `tilt` is the saddle point of the threshold `mean`, and `value`,
-    `mean`, `deviation` are K, K' and sqrt(K'') of the log-moment function K there.
+    `mean`, `deviation` are K, K' and sqrt(K'') of the log-moment function K there. The result only chooses the tilt at
+    which a search starts.
     """
     root = math.copysign(math.sqrt(max(2 * (tilt * mean - value), 1e-300)), tilt)
     return root + math.log(tilt * deviation / root) / root if abs(root) > 1e-3 else root

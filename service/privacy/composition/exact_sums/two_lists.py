@@ -53,7 +53,8 @@ def summed_losses(kinds: Sequence[tuple[float, int]]) -> MergedSums:
     """Return the possible losses (nats) of a run of kinds (epsilon, count), each step with the loss +-epsilon.
 
     The weight of a loss is prod C(N, k) 2^-N over the kinds, with k of N = count losses +epsilon. Losses that coincide
-    up to rounding are merged: n different multiples of one epsilon have about n^2 different sums, not 2^n.
+    up to rounding are merged: n different multiples of one epsilon have about n^2 different sums, not 2^n. Raises
+    NumericalFailure for more than `MOST_IN_A_LIST` losses.
     """
     loss, weight, moved = np.zeros(1), np.ones(1), 0.0
     nearly = (32 + 4 * len(kinds)) * UNIT_ROUNDOFF * math.fsum(epsilon * count for epsilon, count in kinds)

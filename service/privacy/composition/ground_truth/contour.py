@@ -68,7 +68,7 @@ class GroundTruthRun:
 
     @cached_property
     def moved_mass(self) -> arb:
-        """Bound of the total mass of H1 that the mixtures of all steps leave out."""
+        """Upper bound of the total mass of H1 that the mixtures of all steps leave out."""
         return sum((count * step.moved_mass for step, count in self.steps), arb(0))
 
 
@@ -141,7 +141,7 @@ class BallContour:
         self._coefficients = acb_mat(3, len(values), null + alternative + scaled)
 
     def _truncated(self, moments: list[arb]) -> arb:
-        """Return a bound of the sum over the omitted nodes of the contour, without its factor e^{-theta c}.
+        """Return an upper bound of the modulus of the sum over the omitted nodes, without its factor e^{-theta c}.
 
         theta is the tilt and c the threshold. `moments` holds M(theta) = E0 e^{theta L} of each kind of step with the
         loss L.
@@ -162,7 +162,7 @@ class BallContour:
         return (blocks + self._closing(logs[-1], moments)) / arb.pi()
 
     def _closing(self, log_last: arb, moments: list[arb]) -> arb:
-        """Return a bound of the integral beyond the last height, from the Gaussian part, or else from the best step.
+        """Return an upper bound of the integral beyond the last height, by the Gaussian part, or else the best step.
 
         `log_last` is ln of the majorant at that height, and `moments` holds M(theta) of each kind of step with the loss
         L, M(s) = E0 e^{sL}. theta is the tilt of the contour.
@@ -198,10 +198,10 @@ class BallContour:
             )
 
     def _aliases(self, threshold: arb) -> tuple[arb, arb, arb]:
-        """Return a bound of the aliases of the trapezoid sum, and their pole terms in the integrals under H0 and H1.
+        """Return an upper bound of the aliases of the trapezoid sum, and the pole terms of the integrals (H0, H1).
 
-        The bound lacks its factor e^{-theta c}, for the tilt theta and the threshold c. It is infinite unless the plan
-        has another tilt on each side of theta.
+        The bound lacks its factor e^{-theta c}, for the tilt theta and the threshold c. The bound is infinite unless
+        the plan has another tilt on each side of theta.
         """
         period = 2 * arb.pi() / ball(self._plan.step)
         total, known = arb(0), [arb(0), arb(0)]

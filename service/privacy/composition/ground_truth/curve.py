@@ -48,7 +48,10 @@ class GroundTruthTradeOff(AbstractTradeOff):
         self._run, self._search, self._other, self._reflected = run, search, other, reflected
 
     def reversed(self) -> GroundTruthTradeOff:
-        """Return the curve of the other direction of the run; Gaussian steps have equal curves in both directions."""
+        """Return the curve of the other direction of the run.
+
+        It is this curve itself if every step is Gaussian, or compares two laws that are mirror images at 0.
+        """
         if self._other is self._search:
             return self
         return GroundTruthTradeOff(self._run, self._other, self._search, reflected=not self._reflected)

@@ -64,7 +64,7 @@ def ground_truth_pair(steps: Steps, options: EngineOptions) -> TradeOffPair:
 def _pair(
     run: GroundTruthRun, lone: bool, guides: tuple[AbstractTradeOff, AbstractTradeOff], digits: int
 ) -> TradeOffPair:
-    """Build the curves of both directions of a run; Gaussian steps have one curve for both.
+    """Build the curves of both directions of a run; Gaussian steps, or mirrored mixtures, have one curve for both.
 
     `lone` is whether the run is one step, `guides` are curves in doubles, and results have `digits` significant digits.
     """

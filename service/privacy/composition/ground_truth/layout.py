@@ -30,8 +30,9 @@ _HIGHEST = 1e140
 class PartPlan:
     """Quadrature nodes of the moments M(z) = E0 e^{zL} of one kind of step with the loss L.
 
-    The nodes serve M on the contour, M at its tilt and at the tilts that bound the aliases, and the majorants of |M|. A
-    majorant is a pair (eta, nodes) for each height, an integral on the path Im y = eta of complex outcomes y.
+    `on_contour` serves M on the contour. `aliases` serve M at its tilt, which is first, and at the tilts that bound the
+    aliases. `majorants` serve the majorants of |M|. A majorant is a pair (eta, nodes) for each height, an integral on
+    the path Im y = eta of complex outcomes y.
     """
 
     on_contour: ShiftedNodes
@@ -43,9 +44,9 @@ class PartPlan:
 class ContourPlan:
     """Contour Re z = tilt (add direction) with nodes z_k = tilt + i k step, 0 <= k < length.
 
-    `step` is the distance of the nodes, and `bits` the precision. The other fields are the data of the error bounds:
-    tilts for the aliases of the trapezoid sum, heights for its truncation, and `parts`, the nodes of the moments of
-    each kind of step.
+    `step` is the distance of the nodes, and `bits` the precision. `parts` has the nodes of the moments of each kind of
+    step. The other fields serve error bounds: `alias_tilts` those of the aliases of the trapezoid sum, and `heights`
+    that of its truncation.
     """
 
     tilt: float
@@ -83,7 +84,7 @@ class ContourGuide:
     def log_majorant(self, tilt: float, height: float) -> float:
         """Return an estimate, without proof, of ln of the largest |e^{K(tilt + it) - K(tilt)}| with t >= height.
 
-        K is the log-moment function of the run.
+        K is the log-moment function of the run. The estimate only serves to choose heights.
         """
         total = -0.5 * self._mu2 * height**2
         return total + sum(part.count * min(part.log_majorant(tilt, height)[0], 0.0) for part in self.parts)

@@ -133,10 +133,10 @@ class MixtureBalls:
         return bool(half_width <= self._strip.widest)
 
     def _growth(self, s: arb, height: arb) -> arb:
-        """Return a bound of |phi b e^{zL}| at outcomes y with Im y = `height`, over its value at real y.
+        """Return an upper bound of |phi b e^{zL}| at outcomes y with Im y = `height`, over its value at real y.
 
-        It holds for z = s + it and every t >= 0. phi b is the density of H0 with the normal density phi and L the loss.
-        The result is infinite where L is not proved to be analytic.
+        The bound holds for z = s + it and every t >= 0. phi b is the density of H0 with the normal density phi and L
+        the loss. The result is infinite where L is not proved to be analytic.
         """
         if not height < self._strip.height:
             return arb.pos_inf()
@@ -162,7 +162,7 @@ class MixtureBalls:
         return sum((share * x for share, x in zip(shares, d, strict=True)), arb(0)) / sum(shares, rest)
 
     def _outside(self, s: arb, nodes: ShiftedNodes) -> arb:
-        """Return a bound of h sum phi b e^{sL} over all omitted nodes of spacing h on the real axis.
+        """Return an upper bound of h sum phi b e^{sL} over all omitted nodes of spacing h on the real axis.
 
         s is a real exponent, phi b is the density of H0 with the normal density phi, and L is the loss.
         """
@@ -175,7 +175,7 @@ class MixtureBalls:
             return tails * h / (2 * arb.pi()).sqrt()
 
     def _tail(self, p: arb, r: arb, start: arb, h: arb) -> arb:
-        """Return a bound of sum e^{F(u)} over the nodes u of a lattice of spacing h beyond start > 0.
+        """Return an upper bound of sum e^{F(u)} over the nodes u of a lattice of spacing h beyond start > 0.
 
         F(u) = p ln a(u) + r ln a(-u) - u^2/2, where phi a is the density of H1 with the normal density phi. ln a(u) and
         ln a(-u) are convex. So on (a, b] a summand lies below its chord if its coefficient is positive, and below its
@@ -222,14 +222,15 @@ class MixtureBalls:
         """Return ln V with int_t^inf |M(s + iu)| du/u <= V/sqrt(t), a bound beyond the last node at the height t.
 
         M(z) = E0 e^{zL} is the transform, and `moment` is M(s). The majorant on the path Im y = eta, B_eta, gives
-        G(eta) int phi a^s b^{1-s} E1(t D). G is `_growth`, D is the argument of a/b on this path, and E1(x) <= e^-x
-        ln(1 + 1/x) <= x^{-1/2} is the exponential integral. D is at least the `least_turn` of the strip times m(y), or
-        times m(y) + m(-y) >= m(0) for a mirrored step. If the smallest shift d_0 is positive, m >= d_0. Let d_0 = 0, j
-        > 0 and v_j = d_j y - d_j^2/2. Then m^{-1/2} <= d_1^{-1/2} (1 + (w_0/w_j)^{1/2} e^{-v_j/2}), as m is at least
-        d_1 times the share of shifts above 0. Completing the square, E0 a^s e^{-v_j/2} = e^{3 d_j^2/8} E0 a^s(y -
-        d_j/2). This is below M(s) for s >= 0. For s < 0 it is below w_0^s and below e^{|s| d_j d_max/2} M(s), with the
-        largest shift d_max. Every eta is valid. A mirrored step compares two laws that are mirror images at 0, as when
-        one record replaces another.
+        G(eta) int phi a^s b^{1-s} E1(t D). phi a and phi b are the densities of H1 and H0 with the normal density phi.
+        G is `_growth`, D is the argument of a/b on this path, and E1(x) <= e^-x ln(1 + 1/x) <= x^{-1/2} is the
+        exponential integral. D is at least the `least_turn` of the strip times m(y), or times m(y) + m(-y) >= m(0) for
+        a mirrored step. If the smallest shift d_0 is positive, m >= d_0. Let d_0 = 0, j > 0, w_j the weight of the
+        shift d_j and v_j = d_j y - d_j^2/2. Then m^{-1/2} <= d_1^{-1/2} (1 + (w_0/w_j)^{1/2} e^{-v_j/2}), as m is at
+        least d_1 times the share of shifts above 0. Completing the square, E0 a^s e^{-v_j/2} = e^{3 d_j^2/8} E0 a^s(y -
+        d_j/2). The mean on the right is below M(s) for s >= 0. For s < 0 the mean is below w_0^s and below e^{|s| d_j
+        d_max/2} M(s), with the largest shift d_max. Every eta is valid. A mirrored step compares two laws that are
+        mirror images at 0, as when one record replaces another.
         """
         tilt, (terms, d, shifted), height = ball(s), self._modes(), self._strip.height
         eta = (height / 2).min(arb(1))

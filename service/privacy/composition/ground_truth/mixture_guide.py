@@ -38,7 +38,8 @@ class MixtureGuide:
 
     At the outcome y, H1 has the density phi a and H0 the density phi b, with the normal density phi. L = ln a - ln b is
     the loss and M(z) = E0 e^{zL} the transform of one step. A mirrored step compares two laws that are mirror images at
-    0, as when one record replaces another.
+    0, as when one record replaces another. The class serves to choose contours and nodes. No result relies on its
+    numbers.
     """
 
     def __init__(self, mixture: ExactMixture, count: int) -> None:
@@ -109,7 +110,7 @@ class MixtureGuide:
         """Estimate by how many nats the integrand is larger on the lines Im y = `heights` than on the real axis.
 
         The integrand at an outcome y is the density of H0 times e^{tilt L(y)} for the loss L. Its integral is the
-        moment M(tilt) = E0 e^{tilt L}.
+        moment M(tilt) = E0 e^{tilt L}. No result relies on it. The result has the shape of `heights`.
         """
         least = np.log(np.maximum(self._strip.least_in_doubles(heights), 1e-3))
         powers = min(tilt, 0.0) + (min(1 - tilt, 0.0) if self._mirrored else 0.0)
@@ -161,6 +162,7 @@ class MixtureGuide:
 
         phi b is the density of H0 with the normal density phi and L the loss. The nodes are y = (j + `offset`) `step`
         on the line Im y = `shift`. `top` is the height of the strip that bounds the error, and `tilt` the real tilt.
+        Raises UnsupportedCombination if there would be too many nodes.
         """
         y, loss, log_null = self._searched
         exponent = tilt * loss + log_null

@@ -35,8 +35,8 @@ class ExactMixture(ExactShifts):
     def global_mu_squared(self) -> Fraction | None:
         """Square of the smallest mu for which N(0, 1) against N(mu, 1) is at least as easy to distinguish as this pair.
 
-        This is the step of the largest shift: smaller shifts are harder to distinguish, and weights do not matter for
-        small rates. The property is None if both hypotheses are mixtures.
+        N(0, 1) against N(mu, 1) is then the step of the largest shift: smaller shifts are harder to distinguish, and
+        weights do not matter for small rates. The property is None if both hypotheses are mixtures.
         """
         return None if self.mirrored else (self.law.largest(self.shifts) / self.noise_multiplier) ** 2
 
@@ -59,7 +59,7 @@ class ExactMixture(ExactShifts):
 
     @property
     def moved_mass(self) -> arb:
-        """Bound of the mass of the shifts that the mixture omits, as a ball.
+        """Upper bound of the mass of the shifts that the mixture omits, as a ball.
 
         Beyond the last and before the first kept shift, weights fall faster than geometrically. Conditioning a law on
         an event changes probabilities by at most the mass of the complement of the event.

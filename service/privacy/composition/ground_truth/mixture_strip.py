@@ -180,7 +180,10 @@ def _extremes(sums: list[list[arb]], d: list[arb], half: arb) -> tuple[arb, arb]
 
 
 def in_doubles(mixture: ExactMixture) -> tuple[FloatArray, FloatArray]:
-    """Return approximations of ln w_i and d_i in doubles: weights and shifts (in units of the noise) of a mixture."""
+    """Return approximations of ln w_i and d_i in doubles: weights and shifts (in units of the noise) of a mixture.
+
+    Both arrays have the shape (shifts,).
+    """
     with ctx.workprec(GUARD_BITS):
         logs = [log_doubles(weight)[1] for weight in mixture.weights()]
         return np.array(logs), np.array([doubles(d)[1] for d in mixture.distances()])
@@ -209,7 +212,10 @@ def _ends(logs: FloatArray, distances: FloatArray) -> tuple[float, float]:
 
 
 def _turn(holds: Callable[[float], bool], side: float) -> float:
-    """Return about the x nearest to 0, on the `side` 1 or -1, beyond which the condition `holds` is true."""
+    """Return about the x beyond which the condition `holds` is true, towards +inf (`side` 1) or -inf (-1).
+
+    Raises UnsupportedCombination if there is no such x up to 1e18.
+    """
     near, far = -side, side
     while holds(near):
         near, far = 4 * near, near

@@ -78,8 +78,8 @@ class MixtureMoments(MixtureBalls):
     def majorant(self, s: float, height: float, eta: float, nodes: ShiftedNodes, moment: arb) -> arb:
         """Return an upper bound of |M(s + it)| for all t >= height; `moment` is M(s).
 
-        The bound is a trapezoid sum of B_eta over `nodes`, at t = height. It is infinite where `_turns_upwards` is
-        false. M(z) = E0 e^{zL} is the transform, phi b the density of H0 at y with the normal density phi, and L the
+        The bound is a trapezoid sum of B_eta over `nodes`, at t = height. The bound is infinite where `_turns_upwards`
+        is false. M(z) = E0 e^{zL} is the transform, phi b the density of H0 at y with the normal density phi, and L the
         loss. B_eta(t) = e^{eta^2/2} int phi |b e^{sL}(y + i eta)| e^{-t Im L(y + i eta)} dy falls in t because Im L >=
         0. Its integrand continues to |Im y| <= a as the square root of the product of two integrands: that of M(s + it)
         at y + i eta, and the conjugate one at y - i eta. If `_turns_upwards`, the factors of t never grow there, and

@@ -116,8 +116,8 @@ def read_epsilon(source: ThresholdSource, delta: Fraction, guess: float) -> Read
 def _margins(value: arb, slope: arb, root: arb, bits: int) -> list[arb]:
     """Return increasing distances from an approximate root at which the root may be proved.
 
-    They are multiples of the radius of `value` over `slope`, and empty if that is not finite. `bits` is the working
-    precision.
+    The distances are multiples of the radius of `value` over `slope`. The list is empty if this quotient is not finite.
+    `bits` is the working precision.
     """
     spread = value.rad() / abs(slope).mid() + (abs(root) + 1) * arb(2) ** (8 - bits)
     return [spread.mid() * factor for factor in _MARGINS] if spread.is_finite() else []
@@ -126,8 +126,9 @@ def _margins(value: arb, slope: arb, root: arb, bits: int) -> list[arb]:
 def _newton(source: ThresholdSource, start: arb, residual: _Residual) -> arb:
     """Return about the threshold (nats) at which ln value = ln goal, by Newton's method from `start`.
 
-    `residual` gives value, goal and slope of the value at a threshold. The result is the last threshold that the source
-    can evaluate. No proof relies on it.
+    `residual` gives value, goal and slope of the value at a threshold. The search ends where the value is near the
+    goal, after a fixed number of steps, or where a step is not finite. No proof relies on the result. `source` gives
+    the tests.
     """
     c, settled = start, False
     for _ in range(_NEWTON_STEPS):

@@ -84,7 +84,10 @@ class GroundTruthSearch:
         return self._search(float(epsilon), log_value, read, False)
 
     def epsilon(self, delta: Fraction) -> FoundBalls:
-        """Return a ball of the smallest eps >= 0 (nats) with delta(eps) <= delta, for delta in (0, 1)."""
+        """Return a ball of the smallest eps >= 0 (nats) with delta(eps) <= delta, for delta in (0, 1).
+
+        Raises UnsupportedCombination if no threshold near delta is known, or nothing is proved.
+        """
         near = self._guide.epsilon(float(delta))
         if near.lower <= 0:
             at_zero = self.delta(Fraction(0))
@@ -181,7 +184,7 @@ def _learned(found: FoundBalls, guess: float, log_value: float, complement: bool
 def _about(bounds: EnclosureArray) -> float:
     """Return the approximate logarithm of a probability in `bounds`.
 
-    It lies between the bounds, or some distance below the upper bound where the lower bound is 0.
+    The result lies between the bounds, or some distance below the upper bound where the lower bound is 0.
     """
     low, high = (
         (math.log(bounds.lower[0]) if bounds.lower[0] > 0 else -math.inf, math.log(max(bounds.upper[0], 5e-324)))

@@ -66,7 +66,8 @@ class ClosedSources:
 
         An exponent of the size of ln(value) or of the threshold costs the digits before its decimal point. A small
         value costs no digits, because tails are computed relative to themselves. The factor 2 covers mu =
-        (exponent)^(1/2), and profiles, which lose as many digits again as differences of two tails.
+        (exponent)^(1/2), and profiles, which lose as many digits again as differences of two tails. Raises
+        UnsupportedCombination if too many bits would be needed.
         """
         exponent = 2 + abs(log_value) + abs(threshold)
         precision = nats / math.log(2) + 2 * math.log2(exponent) + 80
@@ -94,8 +95,8 @@ class LineSources:
     def near(self, threshold: float, log_value: float, nats: float) -> tuple[ThresholdSource, ...]:
         """Return two contours for tests near the threshold (nats), with errors of e^-nats relative to e^{log_value}.
 
-        Each suffices alone, and a search compares their results. They have different tilts. e^{log_value} is about the
-        size of the number that the contours compute.
+        Each suffices alone, and a search compares their results. The contours have different tilts. e^{log_value} is
+        about the size of the number that the contours compute.
 
         Raises UnsupportedCombination if a contour would need too many nodes.
         """

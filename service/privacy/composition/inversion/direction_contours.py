@@ -93,9 +93,10 @@ class DirectionContours:
     def deforms_first(self) -> bool:
         """Whether a few numbers are evaluated on deformed contours before straight contours are tried.
 
-        They are for mirrored steps that use the record less than 0.1 times on average, because straight contours are
-        long for such steps. A straight contour is a vertical line, and a deformed contour is a curve in the complex
-        plane. A mirrored step compares two laws that are mirror images at 0, as when one record replaces another.
+        This is the case for mirrored steps that use the record less than 0.1 times on average, because straight
+        contours are long for such steps. A straight contour is a vertical line, and a deformed contour is a curve in
+        the complex plane. A mirrored step compares two laws that are mirror images at 0, as when one record replaces
+        another.
         """
         steps = self.run.sampled_steps
         if steps is None or not any(step.mirrored for step in steps):
@@ -192,8 +193,8 @@ class DirectionContours:
         """Largest log-likelihood ratio ln(dP1/dP0) of this direction in nats, enclosed.
 
         For add it is +inf with Gaussian noise, else a sum over the steps. For remove it is -sum N ln(1 - p + p e^-e)
-        over N steps of sampling rate p and largest loss e each, with e infinite for Gaussian noise. It is +inf if the
-        run has a Gaussian step without sampling.
+        over N steps of sampling rate p and largest loss e each, with e infinite for Gaussian noise. The ratio of remove
+        is +inf if the run has a Gaussian step without sampling.
         """
         low, high = self.run.loss_range
         return around(-low, self.run.least_loss_error) if self.reflected else around(high)

@@ -23,8 +23,8 @@ _SMALLEST_DEVIATION = 1e-12
 def epsilon_cap(contours: DirectionContours, delta: float) -> float:
     """Return an upper bound of the epsilon at which the profile is `delta`, in nats.
 
-    It is the smallest Chernoff bound at a few tilts (`chernoff_caps`), and at most the largest loss of the run.
-    `contours` are the contours of one direction of the run.
+    It is the smallest Chernoff bound at a few tilts (`chernoff_caps`), and at most the largest loss of the run. Without
+    a log-moment function of the run it is that largest loss. `contours` are the contours of one direction of the run.
     """
     most = max(contours.largest_log_ratio.upper, 0.0)
     first = contours.run.levels(delta, abs(float(ndtri(delta))))[0]

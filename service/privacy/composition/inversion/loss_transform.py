@@ -149,7 +149,7 @@ class TransformOnContour:
         return ValuesOnContour(np.conj(difference) if self._transform.reflected else difference, error)
 
     def log_majorants(self, heights: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return `(whole, single)`: bounds of ln |M(theta + it')/M(theta)|, t' >= t, of the run and of one step.
+        """Return `(whole, single)`: upper bounds of ln |M(theta + it')/M(theta)|, t' >= t, of the run and of one step.
 
         M = e^K is the moment-generating function of the loss, and theta is the tilt of the contour. `heights` are the
         heights t >= 0, shape (H,), as are the results. The majorants are laid out for the first height. `single` is the
@@ -171,8 +171,9 @@ class TransformOnContour:
         """Return `(whole, single)` of `log_majorants` for |M^N - A^N|, at `heights` t, where no summand has a density.
 
         M is the transform of one of N steps over its value at the tilt, and A is the part of its atoms. `total` is ln
-        of a bound of |M|^N. The modulus is at most |M|^N + |A|^N, and at large heights at most (|A| + V/t)^N - |A|^N,
-        where V/t bounds the part of M with a density. The contour is Re z = theta, and t is the imaginary part of z.
+        of an upper bound of |M|^N. The modulus is at most |M|^N + |A|^N, and at large heights at most (|A| + V/t)^N -
+        |A|^N, where V/t bounds the part of M with a density. The contour is Re z = theta, and t is the imaginary part
+        of z. All arrays have the shape of `heights`.
         """
         atoms = sum(summand.log_atoms for summand in self._summands)
         last = max(summand.last_height for summand in self._summands)

@@ -145,7 +145,7 @@ def _read_units(by_unit: dict[UnitAtLevel, list[list[Task]]], width: float) -> N
 
     A key of `by_unit` has the repeated steps, the truncation level, and whether few steps use the record. The value
     lists the runs that repeat these steps, each as the list of its tasks (numbers to evaluate). Enclosures of relative
-    width up to `width` are kept.
+    width up to `width` are kept. Raises DeadlinePassed if a share of the time of the request has passed.
     """
     units, runs = Units.of(by_unit), list(by_unit.values())
     for block in units.blocks():

@@ -354,7 +354,7 @@ class TransformsOfManyRuns(TransformsOfRuns):
         return ValuesOnContour(np.conj(difference) if self._reflected else difference, error)
 
     def log_majorants(self, heights: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return `(whole, single)`: bounds of ln |M(theta + it)/M(theta)| for all t >= each height, shape (H, R).
+        """Return `(whole, single)`: upper bounds of ln |M(theta + it)/M(theta)| for all t >= each height, (H, R).
 
         M is the moment-generating function of the run (`whole`) or of one step (`single`), and theta is the tilt of the
         run's contour. The bounds are those of the smallest number of repetitions of each group, because every further

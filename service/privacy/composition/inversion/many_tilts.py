@@ -299,7 +299,7 @@ class _Runs:
         """Return the run of each task, an approximate threshold (nats) of its number, and the tasks.
 
         The results have one length. Tasks that are known, or have no finite threshold, are left out. A task is one
-        number to evaluate (`Task`).
+        number to evaluate (`Task`). No bound depends on the thresholds.
         """
         listed = [(run, task) for run, tasks in enumerate(self._tasks) for task in tasks if not task.is_known]
         owner, tasks = np.array([run for run, _ in listed]), [task for _, task in listed]
@@ -352,7 +352,8 @@ class _Runs:
 def _depths(theta: FloatArray, value: FloatArray, threshold: FloatArray, deviation: FloatArray) -> FloatArray:
     """Return about -ln delta at the saddle points theta; delta is the privacy profile.
 
-    `value` is the log-moment function K(theta), `threshold` is K'(theta) and `deviation` is sqrt K''(theta).
+    `value` is the log-moment function K(theta), `threshold` is K'(theta) and `deviation` is sqrt K''(theta). The result
+    only chooses contours. All arrays have one shape.
     """
     return -log_profiles(theta, value, threshold, deviation)
 

@@ -26,7 +26,8 @@ _ABOUT = Enclosure(0.5, 0.5, Evidence.ASYMPTOTIC)
 class _NoSingleNumber(Exception):
     """Raised by the recording curve, when a request reads more than numbers at single arguments and one list of points.
 
-    It ends the recording. The recorded numbers are evaluated together later, and the request reads the others itself.
+    The exception ends the recording. The recorded numbers are evaluated together later, and the request reads the
+    others itself.
     """
 
 

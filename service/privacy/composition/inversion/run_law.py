@@ -111,7 +111,7 @@ class RunLaw:
     def log_prob_never_sampled(self) -> float:
         """ln of the probability that no step, except Gaussian steps without sampling, uses the record.
 
-        It is -inf if it is not known for some kind of step.
+        The value is -inf if this probability is unknown for some kind of step.
         """
         return math.fsum(summand.log_prob_never_sampled for summand in self.summands)
 
@@ -135,8 +135,8 @@ class RunLaw:
     def is_straight(self) -> bool:
         """Whether rare large losses are evaluated along vertical lines and not along deformed contours.
 
-        It is true if the loss of a summand (a number of equal steps) has a density and the summand is no `SampledStep`.
-        A deformed contour is a curve in the complex plane.
+        The property is true if the loss of a summand (a number of equal steps) has a density and the summand is no
+        `SampledStep`. A deformed contour is a curve in the complex plane.
         """
         return any(summand.decays and summand.sampled_step is None for summand in self.summands)
 

@@ -250,7 +250,7 @@ class StraightContour:
         self._most_of_poles = _LARGEST_POLE_TERM * self._size[_POLES_ROW, None]
 
     def _log_truncated(self, c: FloatArray) -> FloatArray:
-        """Return ln of bounds of what the truncation of the law takes from I0, I1 and ID.
+        """Return ln of upper bounds of what the truncation of the law takes from I0, I1 and ID.
 
         I0 and I1 are the tails of the loss under H0 and H1, and ID is its profile. `c` has M thresholds for each of R
         contours, shape (M, R). The result has the shape (3, M or 1, R).
@@ -354,7 +354,7 @@ def _first_at(goal: FloatArray, reached: FloatArray, heights: FloatArray) -> Flo
 
 
 def _tail_bound(transforms: TransformsOfRuns, step: FloatArray, first: FloatArray) -> FloatArray:
-    """Return a bound of the sum over all nodes from the height `first` on, for three kernels, shape (3, R).
+    """Return an upper bound of the sum over all nodes from the height `first` on, for three kernels, shape (3, R).
 
     The contour is Re z = theta (the tilt), and K is the log-moment function of the loss. The kernels are 1/z, 1/(z - 1)
     and 1/(z (z - 1)) at z = theta + it, with nodes t at a distance h = `step`. The integrand F = e^{K(z) - K(theta)}

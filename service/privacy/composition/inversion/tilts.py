@@ -100,7 +100,8 @@ def tail_scores(theta: FloatArray, value: FloatArray, threshold: FloatArray, dev
     """Return about -Phi^{-1}(P0(S > threshold)), by Barndorff-Nielsen's r* at the saddle point theta.
 
     S is the privacy loss, K(s) = ln E0 e^{sS} its log-moment function, and Phi is the normal distribution function.
-    `value` is K(theta), `threshold` is K'(theta), and `deviation` is sqrt K''(theta); arrays of one shape.
+    `value` is K(theta), `threshold` is K'(theta), and `deviation` is sqrt K''(theta); arrays of one shape. No bound
+    depends on the result.
     """
     root = np.copysign(np.sqrt(np.maximum(2 * (theta * threshold - value), 1e-300)), theta)
     with np.errstate(all="ignore"):
@@ -111,7 +112,7 @@ def log_profiles(theta: FloatArray, value: FloatArray, threshold: FloatArray, de
     """Return about ln delta(threshold), the privacy profile, by the saddle-point approximation at theta.
 
     K(s) = ln E0 e^{sS} is the log-moment function of the loss S. `value` is K(theta), `threshold` is K'(theta), and
-    `deviation` is sqrt K''(theta); arrays of one shape.
+    `deviation` is sqrt K''(theta); arrays of one shape. No bound depends on the result.
     """
     prefactor = np.maximum(theta - 1, 0.0) * np.maximum(theta, 1.0) * deviation
     exponent = np.where(theta > 1, np.minimum(value - (theta - 1) * threshold, 0.0), 0.0)
@@ -129,9 +130,9 @@ def cancellation(
     """Return the nats that each threshold loses to cancellation at each tilt, shape (tilts, thresholds).
 
     K(s) = ln E0 e^{sS} is the log-moment function of the loss S. A threshold c loses K(theta) - theta c at the tilt
-    theta, less the smallest such value over all given tilts. A contour crosses the real axis at theta. It is *short* if
-    the standard deviation of the loss at theta is at most twice that of the core. If some short contour loses at most
-    `largest` nats for a threshold, the result is infinite at all tilts with long contours.
+    theta, less the smallest such value over all given tilts. A contour crosses the real axis at theta. The contour is
+    *short* if the standard deviation of the loss at theta is at most twice that of the core. If some short contour
+    loses at most `largest` nats for a threshold, the result is infinite at all tilts with long contours.
 
     Parameters
     ----------
@@ -153,8 +154,9 @@ def cancellation(
 def _deviations(cumulants: RealCumulants) -> FloatArray:
     """Return the standard deviations sqrt K'' of the tilted loss at the tilts of the cumulants, NaN where not usable.
 
-    K(s) = ln E0 e^{sS} is the log-moment function of the loss S, and a tilt is a real s. It is usable if the
-    discretisation error of K (`RealCumulants`) is small there, K' is finite and K'' is positive.
+    K(s) = ln E0 e^{sS} is the log-moment function of the loss S, and a tilt is a real s. A tilt is usable if the
+    discretisation error of K (`RealCumulants`) is small there, K' is finite and K'' is positive. The result has the
+    shape of the tilts.
     """
     usable = (cumulants.discretisation < LARGEST_DISCRETISATION) & (cumulants.second > 0) & np.isfinite(cumulants.first)
     return np.sqrt(np.where(usable, cumulants.second, np.nan))
@@ -427,9 +429,9 @@ class TiltGrid:
     def _shared(self, best: Tilt, threshold: float, slack: float = _SHARED_SLACK) -> Tilt:
         """Return the tilt that most requests share, or `best`, the best tilt for a threshold.
 
-        The shared tilt has a tail score (standard deviations) near `_SHARED_SCORE`. It serves where the score of `best`
-        is not far from that, and the threshold (nats) loses at most `slack` nats more there than at `best`. Tilts are
-        real numbers at which contours may cross the axis (`TiltGrid`).
+        The shared tilt has a tail score (standard deviations) near `_SHARED_SCORE`. The shared tilt serves where the
+        score of `best` is not far from that, and the threshold (nats) loses at most `slack` nats more there than at
+        `best`. Tilts are real numbers at which contours may cross the axis (`TiltGrid`).
         """
         if abs(best.score - _SHARED_SCORE) > _SHARED_DISTANCE:
             return best
@@ -465,9 +467,9 @@ class TiltGrid:
     def for_rates(self, false_positive_rates: FloatArray, slack: float = 0.0) -> list[Tilt]:
         """Return the best tilt for each of n false positive rates, or one that loses at most `slack` nats more.
 
-        The slack lets few contours serve the list. The threshold c has P0(S > c) equal to the rate. It is estimated
-        from the tilt at whose saddle point the tail of the loss S under H0 is nearest, and from the standard deviation
-        there. Tilts are real numbers at which contours may cross the axis (`TiltGrid`).
+        The slack lets few contours serve the list. The threshold c has P0(S > c) equal to the rate. The threshold is
+        estimated from the tilt at whose saddle point the tail of the loss S under H0 is nearest, and from the standard
+        deviation there. Tilts are real numbers at which contours may cross the axis (`TiltGrid`).
         """
         scores = -ndtri(false_positive_rates)
         self._extend_to("score", float(scores.min()), float(scores.max()))
@@ -543,8 +545,8 @@ def _few(lost: FloatArray, chosen: IndexArray, slack: float) -> IndexArray:
     """Return the index of a tilt for each threshold, shape (n,), so that few different tilts serve all thresholds.
 
     A tilt serves a threshold if it loses at most `slack` nats more than the threshold's best tilt `chosen`. `lost` has
-    the nats lost, shape (tilts, n). It is infinite where a tilt cannot replace the chosen tilt. Tilts are real numbers
-    at which contours may cross the axis (`TiltGrid`).
+    the nats lost, shape (tilts, n). An entry is infinite where a tilt cannot replace the chosen tilt. Tilts are real
+    numbers at which contours may cross the axis (`TiltGrid`).
     """
     serves = lost <= lost[chosen, np.arange(len(chosen))] + slack
     kept = np.zeros(len(lost), dtype=bool)

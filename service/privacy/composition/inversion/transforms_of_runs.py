@@ -130,7 +130,7 @@ class TransformsOfRuns(ABC):
 
     @abstractmethod
     def log_majorants(self, heights: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return `(whole, single)`: bounds of ln |M(theta + it)/M(theta)| for all t >= each height, shape (H, R).
+        """Return `(whole, single)`: upper bounds of ln |M(theta + it)/M(theta)| for all t >= each height, (H, R).
 
         `whole` is for the run, and `single` is the smallest bound of one step of it. M is the moment-generating
         function of the loss, and theta the real number at which the contour crosses the axis. R is the number of runs,
@@ -142,7 +142,7 @@ def with_exact_complement(tilts: FloatArray) -> FloatArray:
     """Return for each tilt the nearest double theta for which 1 - theta is exact; the tilt itself if theta is 0 or 1.
 
     Where K(1 - theta) of a log-moment function K is small compared with its slope, rounding of 1 - theta would change K
-    by more than all other errors.
+    by more than all other errors. The result has the shape of `tilts`.
     """
     near: FloatArray = 1 - (1 - tilts)
     return np.where((near == 0) | (near == 1), tilts, near)
@@ -236,7 +236,7 @@ class TransformOfRun(TransformsOfRuns):
         return ValuesOnContour(found.difference[None], found.error[None])
 
     def log_majorants(self, heights: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return `(whole, single)`: bounds of ln |M(theta + it)/M(theta)| for all t >= each height, shape (H, 1).
+        """Return `(whole, single)`: upper bounds of ln |M(theta + it)/M(theta)| for all t >= each height, (H, 1).
 
         M is the moment-generating function of the run (`whole`) or of one step (`single`), and theta the tilt of the
         contour. H is the number of heights of each run.

@@ -157,7 +157,7 @@ class Between:
         """Return the losses for sums over losses at or below thresholds; `step` is the spacing h.
 
         A loss between the nodes is n_i h + f_i with 0 < f_i <= h. Together with a loss k h it is at most j h for k <= j
-        - n_i - 1, at a distance h - f_i from a node.
+        - n_i - 1, at a distance h - f_i from a node. In the result, `cells` has -n_i - 1 and `rest` has h - f_i.
         """
         return Between(tuple(-n - 1 for n in self.cells), tuple(step - rest for rest in self.rest), self.weights)
 

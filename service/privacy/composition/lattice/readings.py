@@ -119,7 +119,7 @@ def _vertices(log_rate: FloatArray, log_value: FloatArray, wanted: FloatArray, *
 
     A vertex has the rate e^log_rate and the value e^log_value. `rising` tells whether the value increases with the
     rate. Every vertex is a valid bound of the curve, and so is a vertex with the value of its left neighbour, where
-    this value replaces its own to make the vertices monotone.
+    this value replaces its own to make the vertices monotone. The result has the shape of `wanted`.
     """
     order = np.argsort(log_rate, kind="stable")
     rate, value = log_rate[order], log_value[order]
@@ -171,7 +171,7 @@ def _profile_right(pair: LatticePair, epsilon: FloatArray) -> tuple[FloatArray, 
     """Return lower and upper bounds of ln delta at `epsilon` (nats) from D(c) = E(X - e^c)_+, which decreases in c.
 
     X is the likelihood ratio of the run under H0. The sums over large losses serve large epsilons. `pair` has the upper
-    and the lower law of the run.
+    and the lower law of the run. Both arrays have the shape of `epsilon`.
     """
     low, high, (rounding, shift) = pair.low_lower, pair.high_upper, _safe_shifts(pair, epsilon)
     lower = (
@@ -186,7 +186,7 @@ def _profile_middle(pair: LatticePair, epsilon: FloatArray) -> tuple[FloatArray,
     """Return lower and upper bounds of ln delta at `epsilon` (nats) from H(c) = E min(X, e^c) = 1 - delta.
 
     H increases with c. X is the likelihood ratio of the run under H0. `pair` has the upper and the lower law of the
-    run.
+    run. Both arrays have the shape of `epsilon`.
     """
     low, high, (rounding, shift) = pair.low_upper, pair.high_lower, _safe_shifts(pair, epsilon)
     smaller = _interpolate(low.c, low.middle, epsilon - rounding) - pair.upper_slack.middle - LOG_ROUNDING
@@ -199,7 +199,7 @@ def _profile_left(pair: LatticePair, epsilon: FloatArray) -> tuple[FloatArray, F
     """Return lower and upper bounds of ln delta = ln(1 - e^eps + G) from G(c) = E(e^c - X)_+, which increases in c.
 
     X is the likelihood ratio of the run under H0. The sums over small losses serve small epsilons. `pair` has the upper
-    and the lower law of the run.
+    and the lower law of the run. Both arrays have the shape of `epsilon`.
     """
     low, high, (rounding, shift) = pair.low_lower, pair.high_upper, _safe_shifts(pair, epsilon)
     lower = _evaluate_lower(pair, low.left, lambda: low.rest, epsilon - shift, rising=True) - pair.lower_slack.left

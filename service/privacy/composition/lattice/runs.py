@@ -358,7 +358,10 @@ class LatticeRuns:
         _LIVE.add(self)
 
     def farthest(self, digits: float) -> float:
-        """Return a loss size (nats) at which all profiles of all steps are at most 10^-digits (see `extent`)."""
+        """Return a loss size (nats) at which all profiles of all steps are at most 10^-digits.
+
+        Mass that only one hypothesis has is not counted, and the size has a limit (`LatticeStep.extent`).
+        """
         if digits not in self._farthest:
             self._farthest[digits] = max(max(part.extent(-digits * math.log(10))) for part in self.steps)
         return self._farthest[digits]

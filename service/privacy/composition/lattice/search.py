@@ -268,7 +268,7 @@ class LatticeSearch:
                 refinement = min(refinement + max(finer, 1), _FINEST)
 
     def _best_tilts(self, digits: float, tilts: list[float], indices: IndexArray, reading: _Reading) -> list[float]:
-        """Return, for the number with each index, the tilt at which a coarse lattice gives the narrowest result.
+        """Return, for the number with each of `indices`, the tilt at which a coarse lattice gives the narrowest result.
 
         A tilt is an exponent: masses are multiplied by e^{tilt loss}. `tilts` are the present tilts of the numbers.
         Laws omit a mass of 10^-digits, and `reading` evaluates them.

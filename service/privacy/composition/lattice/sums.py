@@ -76,14 +76,14 @@ class _Side:
 
     @cached_property
     def c(self) -> FloatArray:
-        """Thresholds c of the loss at which the sums are evaluated, nats."""
+        """Thresholds c of the loss at which the sums are evaluated, nats, shape (thresholds,)."""
         return self.lattice.thresholds
 
     @cached_property
     def rounding(self) -> FloatArray:
-        """Bound of the rounding of the exponents K - slope c of the sums, at each threshold c.
+        """Upper bound of the rounding of the exponents K - slope c of the sums, at each threshold c.
 
-        K is the log-moment of the run at the tilt.
+        K is the log-moment of the run at the tilt. The array has the shape (thresholds,).
         """
         return EXPONENT_ROUNDING * (1 + abs(self.lattice.value) + np.abs(self.lattice.theta * self.c))
 
@@ -91,7 +91,8 @@ class _Side:
         """Return the lower or upper bound of ln(e^{K - slope c} sum) at each threshold c, with all errors and rounding.
 
         The object's own sign decides which bound. K is the log-moment function of the run at the tilt. `sums` has one
-        or two pairs (values, decay rate), and the sum is the first plus the argument `sign` times the second.
+        or two pairs (values, decay rate), and the sum is the first plus the argument `sign` times the second. The
+        result has the shape (thresholds,).
         """
         values = sums[0][0] if len(sums) == 1 else sums[0][0] + sign * sums[1][0]
         # The rounding of a difference is relative to its two terms.
@@ -123,7 +124,7 @@ class _Side:
     def profile(self) -> FloatArray:
         """ln of the profile D(c) = E0(e^S - e^c)_+ of the finite losses S, for a tilt theta > 1.
 
-        c is a threshold of the loss.
+        c is a threshold of the loss. The array has the shape (thresholds,).
         """
         return self._scaled([self._above(1), self._above(0)], self.lattice.theta - 1, sign=-1.0)
 
@@ -131,7 +132,7 @@ class _Side:
     def middle(self) -> FloatArray:
         """ln of H(c) = E0 min(e^S, e^c) for the loss S, for a tilt 0 < theta < 1.
 
-        c is a threshold of the loss.
+        c is a threshold of the loss. The array has the shape (thresholds,).
         """
         return self._scaled([self._below(1), self._above(0)], self.lattice.theta - 1, sign=1.0)
 
@@ -139,7 +140,7 @@ class _Side:
     def left(self) -> FloatArray:
         """ln of G(c) = E0(e^c - e^S)_+ over finite losses S, for a tilt theta < 0.
 
-        c is a threshold of the loss.
+        c is a threshold of the loss. The array has the shape (thresholds,).
         """
         return self._scaled([self._below(0), self._below(1)], self.lattice.theta - 1, sign=-1.0)
 

@@ -172,7 +172,7 @@ class Window:
     Attributes
     ----------
     overflow : float
-        Bound of the tilted mass outside the window.
+        Upper bound of the tilted mass outside the window.
     cumulants : (float, float, float)
         K = ln E0 e^{tilt S} of the run's loss S at the tilt, K' and K''.
     """
@@ -262,8 +262,8 @@ class _Tails:
 
         The distance is in multiples of |`unit`|, the spacing of the tilts that are tried. The endpoint is counted
         outwards in nats, and the tilted mass beyond it is at most e^-goal. For the other tilt s the endpoint x has
-        e^{K(s) - K(theta) - (s - theta) x} = e^-goal. It is infinite if K(s) is out of range. As a function of the
-        distance, endpoints first decrease and then increase.
+        e^{K(s) - K(theta) - (s - theta) x} = e^-goal. The endpoint is infinite if K(s) is out of range. As a function
+        of the distance, endpoints first decrease and then increase.
         """
         best, at = self._end(_DEFAULT_DISTANCE), _DEFAULT_DISTANCE
         for direction in (-1, 1):

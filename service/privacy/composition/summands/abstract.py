@@ -33,7 +33,7 @@ class RealCumulants(NamedTuple):
     value, first, second : arrays in the shape of the tilts
         K (nats), K' (the mean of S under the law tilted by e^{sS}, nats) and K'' (its variance, nats squared).
     error : array in the shape of the tilts
-        Bound of |computed K - true K|, nats.
+        Upper bound of |computed K - true K|, nats.
     discretisation : array in the shape of the tilts
         Part of `error` that is not rounding: quadrature and the truncation of the grid.
     """
@@ -114,7 +114,10 @@ class Summand(ABC):
     @property
     @abstractmethod
     def spread(self) -> float:
-        """Approximate standard deviation of the privacy loss of one step, nats."""
+        """Approximate standard deviation of the privacy loss of one step, nats.
+
+        No bound depends on this number.
+        """
 
     @property
     @abstractmethod
@@ -132,7 +135,7 @@ class Summand(ABC):
 
     @property
     def least_loss_error(self) -> float:
-        """Bound of the error (nats) of the infimum in `loss_range` that comes from errors of the law's weights."""
+        """Upper bound of the error (nats) of the infimum in `loss_range` that errors of the law's weights cause."""
         return 0.0
 
     @property
@@ -163,7 +166,10 @@ class Summand(ABC):
 
     @property
     def sampled(self) -> float:
-        """Approximate expected number of these steps that use the record."""
+        """Approximate expected number of these steps that use the record.
+
+        No bound depends on this number.
+        """
         return float(self.count)
 
     @property

@@ -293,7 +293,7 @@ class TruncatedGaussianMixture(NormalTrapezoid):
 
         All arrays have the shape (parts,). H1 is sum w N(s mu, 1), with weights w, shifts s and mu = 1/(noise
         multiplier). Beyond x its mass is at most sum w e^{-(x - s mu)^2/2}/2. A part is a number of equal steps of a
-        run.
+        run. `_log_truncated` proves bounds of the mass outside.
         """
         terms = self._terms
         rest = goal[:, None] + terms.log_weight + math.log(1 + terms.shift.shape[1])
@@ -302,7 +302,7 @@ class TruncatedGaussianMixture(NormalTrapezoid):
         return (-high if self.mirrored else -np.sqrt(2 * goal)), high
 
     def _log_truncated(self, low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return bounds of ln of the mass of H0 and of H1 outside [low, high] for one step, shape (parts,) each.
+        """Return upper bounds of ln of the mass of H0 and of H1 outside [low, high] for one step, shape (parts,) each.
 
         The bound of a normal tail is Phi(-x) <= e^{-x^2/2}/2 for x >= 0. A part is a number of equal steps of a run.
         """
@@ -320,7 +320,7 @@ class TruncatedGaussianMixture(NormalTrapezoid):
         return (mixture if self.mirrored else plain), mixture
 
     def _laid_out(self) -> tuple[FloatArray, IndexArray, IndexArray]:
-        """Return the distance of the quadrature nodes, the index of the first node and the number of nodes.
+        """Return the distance of the nodes, the index of the first node and the number of nodes with weight.
 
         All arrays have the shape (parts,). The node with the index k is the outcome x = k * distance. The nodes of
         mirrored steps are symmetric about 0, and their first index is an unused 0. A part is a number of equal steps of
@@ -448,10 +448,10 @@ class TruncatedGaussianMixture(NormalTrapezoid):
 
     @cached_property
     def end_slopes(self) -> tuple[FloatArray, FloatArray]:
-        """Bounds of |d ln a/dx| over the cells, and ln of lower bounds of |a(x + iq)/a(x)|; shape (parts, nodes) each.
+        """Upper bounds of |d ln a/dx| over the cells, and ln of lower bounds of |a(x + iq)/a(x)|.
 
-        a is the density of H1 at the outcome x over the normal density, and q a height. |a'/a| is at most its bound on
-        the real axis. A part is a number of equal steps of a run.
+        Both have the shape (parts, nodes). a is the density of H1 at the outcome x over the normal density, and q a
+        height. |a'/a| is at most its bound on the real axis. A part is a number of equal steps of a run.
         """
         return self.grid.steepest, self.log_least[-1]
 
@@ -475,7 +475,8 @@ class TruncatedGaussianMixture(NormalTrapezoid):
 def _without_light(part: GaussianMixturePart, count: float, digits: float) -> GaussianMixturePart:
     """Return the mixture `part` without components of negligible mass.
 
-    The mass of the omitted components in all `count` steps is far below 10^-`digits`, the truncated mass.
+    The mass of the omitted components in all `count` steps is far below 10^-`digits`, the truncated mass. Nothing is
+    omitted from mirrored mixtures, or if the weight of shift 0 is below 0.01.
     """
     known = list(zip(part.shifts, part.weights, strict=True))
     most = 10 ** -(digits + 3) / (count * len(known))

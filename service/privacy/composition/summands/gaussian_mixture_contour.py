@@ -64,13 +64,13 @@ class GaussianMixtureOnContour(TrapezoidOnContour[TruncatedGaussianMixture]):
     @property
     @override
     def variation_terms(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Terms of `TrapezoidOnContour.log_variations`: ln L' and a bound of |L''/L'|, shape (parts, nodes), and ones.
+        """Terms of `TrapezoidOnContour.log_variations`: ln L', an upper bound of |L''/L'|, and ones.
 
-        L' = dL/dx is mu m at x, plus mu m at -x for mirrored steps. mu is the inverse noise multiplier, and m the mean
-        of the random shift s given x. |L''/L'| is at most mu^2 (variances of s)/L' and also at most the largest shift.
-        The third term, the variation left of the first node relative to the value there, has the shape (parts,). A part
-        is a number of equal steps of a run. A mirrored step compares two laws that are mirror images at 0, as when one
-        record replaces another.
+        The first two have the shape (parts, nodes). L' = dL/dx is mu m at x, plus mu m at -x for mirrored steps. mu is
+        the inverse noise multiplier, and m the mean of the random shift s given x. |L''/L'| is at most mu^2 (variances
+        of s)/L' and also at most the largest shift. The third term, the variation left of the first node relative to
+        the value there, has the shape (parts,). A part is a number of equal steps of a run. A mirrored step compares
+        two laws that are mirror images at 0, as when one record replaces another.
         """
         grid = self.law.grid
         rate = grid.both(grid.mean)
@@ -106,7 +106,8 @@ class GaussianMixtureOnContour(TrapezoidOnContour[TruncatedGaussianMixture]):
 
         B_eta(t) bounds |M(theta + it)| by the integral of |phi a^z b^{1-z}| on the path Im x = eta, where M is the
         transform of one step (`TrapezoidOnContour.log_majorants`). With f = phi a^z b^{1-z} and g(x) = conj f(conj x),
-        the integrand of B is the root of f(x + i eta) g(x - i eta). It continues to |Im x| <= q with the modulus
+        the integrand of B is the root of f(x + i eta) g(x - i eta). The integrand continues to |Im x| <= q with the
+        modulus
 
             phi e^{(q^2 + eta^2)/2} (size at eta + q  times  size at eta - q)^{1/2} e^{-t (D(eta + q) + D(eta - q))/2}.
 
@@ -180,8 +181,9 @@ class MixtureMajorants:
     They are at most e^{eta^2/2} (sum e^{log_terms - t turn} + errors), a sum over nodes. B_eta(t) bounds |M(theta +
     it')| for all heights t' >= t of the contour. M is the transform of one step, and theta the tilt of the contour.
     `turn` is D = arg A - arg B at Im x = eta. With the normal density phi, the density of H1 is phi a, and A(x, q) =
-    a(x + iq)/a(x). B is the same for H0. `eta` and `width` have the shape (E, parts) for E paths Im x = eta, and arrays
-    at nodes have the shape (E, parts, nodes). A part is a number of equal steps of a run.
+    a(x + iq)/a(x). B is the same for H0. `middle` is the index of a node near the largest weights, and `width` the
+    half-width of the strip that bounds the error. `eta` and `width` have the shape (E, parts) for E paths Im x = eta,
+    and arrays at nodes have the shape (E, parts, nodes). A part is a number of equal steps of a run.
     """
 
     eta: FloatArray
@@ -193,7 +195,7 @@ class MixtureMajorants:
     log_ends: FloatArray
     """ln of the size of the integrand half a cell from each node, in terms."""
     end_rates: FloatArray
-    """Bounds of |dD/dq| half a cell from each node."""
+    """Upper bounds of |dD/dq| half a cell from each node."""
     sizes: FloatArray
     """Integrals over the cells on the real axis."""
     middle: int

@@ -47,7 +47,7 @@ def tilted(loss: FloatArray, log_weight: FloatArray, tilts: FloatArray) -> tuple
 def untilting(
     loss: FloatArray, alternative_weight: FloatArray, tilt: float | FloatArray, weights: FloatArray, total: FloatArray
 ) -> FloatArray:
-    """Return a bound of |e^{sL} - e^L| null_weight/total at the nodes, shape (P, n).
+    """Return an upper bound of |e^{sL} - e^L| null_weight/total at the nodes, shape (P, n).
 
     L is the loss of a node and s the tilt. `weights` is null_weight e^{sL}/total, and `alternative_weight` is
     null_weight e^L. `total` has the shape (P,). An error of L is multiplied by this bound in the second-order sums of

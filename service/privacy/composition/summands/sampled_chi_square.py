@@ -40,7 +40,7 @@ _MOST_NODES = 8_000
 class TruncatedSampledChiSquare(TruncatedTrapezoid):
     """Truncated law of N equal steps with a chi-square statistic T, sampled at a rate 0 < p < 1.
 
-    It is a summand of the run's log-moment function K(z) = ln E0 e^{zS}. Nodes are points s of the map T(s) in
+    The law is a summand of the run's log-moment function K(z) = ln E0 e^{zS}. Nodes are points s of the map T(s) in
     `sampled_chi_square_grid.py`, with the distance h. w is the likelihood ratio of a step at T(s). A strip holds bounds
     between the real axis and the path s - ia, and A is w at s - iq over w(T(s)). Arrays have the shape (1, nodes),
     because there is one part.
@@ -160,7 +160,7 @@ class TruncatedSampledChiSquare(TruncatedTrapezoid):
 
     @cached_property
     def least_everywhere(self) -> FloatArray:
-        """Minimum of `log_least` over the nodes that are kept, shape (strips, 1): ln of a bound of |w(s - iq)/w(s)|.
+        """Minimum of `log_least` over the kept nodes, shape (strips, 1): ln of a lower bound of |w(s - iq)/w(s)|.
 
         w is the likelihood ratio of a step as a function of the node variable s, and q a height of at most the
         half-width of the strip.

@@ -98,11 +98,11 @@ class SampledChiSquareOnContour(TrapezoidOnContour[TruncatedSampledChiSquare]):
         The first two arrays, of shape (1, nodes), are ln L' with L' = r B T', and a bound (1 - r) B T' + |T''/T'| of
         |L''/L'|. The third, of shape (1,), is the variation of psi = f w^theta/(r B) beyond the first node relative to
         psi at this node. T is the statistic with the density f, -B is the slope of the exponent v in T, and r = p e^v/w
-        is the responsibility.
+        is the responsibility with the sampling rate p.
 
         For T above the grid, d ln psi/dT <= d ln f/dT + B (1 + max(-theta, 0) r). This bound falls with T, and psi
-        falls from where it is negative. So ln psi gains at most the sum of the positive values of the bound over steps
-        in T. If B is at least 1/2, the bound is never negative, and V is infinite.
+        falls from where the bound is negative. So ln psi gains at most the sum of the positive values of the bound over
+        steps in T. If B is at least 1/2, the bound is never negative, and V is infinite.
         """
         law, s, r, half = (
             self.law.grid.law,
@@ -149,7 +149,7 @@ class ChiSquareMajorants:
 
         s is the node variable. `log_terms` are ln of the terms of the cells at height t = 0, and `turns` the least arg
         w of each cell, for the likelihood ratio w. At the height t the integral is at most sum e^{log_terms - t turns}
-        + remainder.
+        + remainder. Both arrays have one entry for each cell that matters.
         """
         contour, law, grid = self._contour, self._contour.law, self._contour.law.grid
         widest = min(grid.widest, 0.9 * math.pi / grid.law.spread, _LARGEST_ETA)
@@ -169,7 +169,7 @@ class ChiSquareMajorants:
 
     @np.errstate(over="ignore", under="ignore")
     def _log_far(self, heights: FloatArray) -> FloatArray:
-        """Return ln of a bound of |M(theta + it')/M(theta)| for all t' >= t, from the paths Im s = -eta and from V/t.
+        """Return ln of an upper bound of |M(theta + it')/M(theta)| for t' >= t, from the paths Im s = -eta and V/t.
 
         The result has the shape (H,) of the heights t. M is the transform of one step, and theta the tilt. H is the
         number of heights.
@@ -184,8 +184,8 @@ class ChiSquareMajorants:
     def _trapezoid_error(self, heights: FloatArray) -> FloatArray:
         """Return bounds of the trapezoid errors of M(theta + it)/M(theta) at increasing heights t, shape (H,).
 
-        M is the transform of one step, and theta the tilt of the contour. The bound increases with t. It is evaluated
-        at a few heights, and each t takes the bound of the next height evaluated. H is the number of heights.
+        M is the transform of one step, and theta the tilt of the contour. The bound increases with t. The bound is
+        evaluated at a few heights, and each t takes the bound of the next height evaluated. H is the number of heights.
         """
         few = heights[-1] * _MANY_HEIGHTS
         errors = np.fmin.reduce(self._contour.strip_errors(few[:, None], self._contour.half_widths))[:, 0]
@@ -193,9 +193,9 @@ class ChiSquareMajorants:
 
     @cached_property
     def _looked_up(self) -> tuple[FloatArray, FloatArray]:
-        """Table of increasing heights t, and of ln of bounds of |M(theta + it')/M(theta)| for all t' >= t.
+        """Table of increasing heights t, and of ln of upper bounds of |M(theta + it')/M(theta)| for t' >= t.
 
-        M is the transform of one step, and theta the tilt.
+        M is the transform of one step, and theta the tilt. Both arrays have one axis of the same length.
         """
         contour, window = self._contour, self._contour.window
         number, left_out = float(contour.law.count[0]), float((contour.end_error + contour.omitted)[0])
@@ -229,7 +229,7 @@ class ChiSquareMajorants:
         return heights, np.minimum(np.maximum.accumulate(logs[::-1])[::-1], 0.0)
 
     def log_bounds(self, heights: FloatArray) -> FloatArray:
-        """Return ln of the best bound of |M(theta + it')/M(theta)| over t' >= t at each height t, shape (H, 1, 1).
+        """Return ln of the best upper bound of |M(theta + it')/M(theta)| over t' >= t at each height t, (H, 1, 1).
 
         M is the transform of one step, and theta the tilt of the contour Re z = theta. H is the number of heights.
         """

@@ -168,7 +168,7 @@ class ChiSquareStep:
         """Return ln of a Chernoff bound of P(T <= T(s)), or of P(T > T(s)) with `upper`, for the statistic T.
 
         T(s) = l ln(1 + e^s) with the standard deviation l of T. The law is that of H0, or with `present` that of a step
-        that sees the record.
+        that sees the record. The result is 0 if the tail contains the mean of T.
         """
         t = self.deviation * (s + math.log1p(math.exp(-s)) if s > 0 else math.log1p(math.exp(s)))
         d, m = self.degrees, self.noncentrality
@@ -207,7 +207,7 @@ class ChiSquareGrid(TrapezoidNodes):
         """Return nodes for s from about `high` down to about `low`, both included.
 
         The statistic at a node is T = l ln(1 + e^s). T has the chi-square law `law` with the standard deviation l.
-        `step` is the distance of the nodes, a multiple of 2^-20.
+        `step` is the distance of the nodes, a short binary fraction.
         """
         first = math.floor((law.center - high) / step)
         kept = math.ceil((law.center - low) / step) - first + 1
@@ -252,7 +252,7 @@ class ChiSquareGrid(TrapezoidNodes):
     def points(self) -> FloatArray:
         """Values of s at the nodes, shape (nodes,), where T = l ln(1 + e^s) is the statistic.
 
-        Nodes beyond the truncation have the s of the last node with weight.
+        l is the standard deviation of T. Nodes beyond the truncation have the s of the last node with weight.
         """
         s = self.law.center - self.x[0]
         return np.maximum(s, s[self.kept - 1])
@@ -314,12 +314,12 @@ def mean_slope(law: ChiSquareStep, statistic: FloatArray) -> tuple[FloatArray, F
 
 
 def _slopes(law: ChiSquareStep, s: FloatArray, step: float) -> tuple[FloatArray, FloatArray]:
-    """Return bounds of |d ln(f dT/ds)/ds| and of |d ln f/dT| dT/ds on the cells of the nodes s, shape (nodes,) each.
+    """Return upper bounds of |d ln(f dT/ds)/ds| and |d ln f/dT| dT/ds on the cells of the nodes s, (nodes,) each.
 
     f is the density of the statistic T = l ln(1 + e^s) with d degrees of freedom, noncentrality m and standard
     deviation l of `law`. `step` is the distance of the nodes. d ln f/dT = nu/T - 1/2 + (m/4) G'(m T/4), with nu = d/2 -
-    1 and G = ln 0F1(; d/2; .). It falls with T for d >= 2, so that its values at both ends of a cell bound it. For d =
-    1 the term nu/T rises and is bounded separately.
+    1 and G = ln 0F1(; d/2; .). This slope falls with T for d >= 2, so that its values at both ends of a cell bound the
+    slope inside. For d = 1 the term nu/T rises and is bounded separately.
     """
     nu = 0.5 * law.degrees - 1
     low, high = (law.deviation * np.logaddexp(0.0, s + side * 0.5 * step * (1 + 1e-9)) for side in (-1, 1))

@@ -139,7 +139,8 @@ def _both(s: FloatArray) -> FloatArray:
 def _raised(r: FloatArray, raised: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return `(r', gain)`: the responsibility where the exponent v is larger by `raised`, and the increase of ln w.
 
-    w = 1 - p + p e^v is the likelihood ratio, and r = p e^v/w the responsibility. All arrays have one shape.
+    w = 1 - p + p e^v is the likelihood ratio with the sampling rate p, and r = p e^v/w the responsibility. All arrays
+    have one shape.
     """
     with np.errstate(over="ignore"):
         gain = r * np.expm1(raised)

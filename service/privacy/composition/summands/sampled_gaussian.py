@@ -132,10 +132,10 @@ class SampledGaussianSteps(Summand):
 class TruncatedSampledGaussian(NormalTrapezoid):
     """Truncated law of parts of a run, each of them N_i equal Poisson-sampled Gaussian steps.
 
-    Part i has the noise multiplier sigma_i and the sampling rate 0 < p_i < 1. It is a summand of the run's log-moment
-    function K(z) = ln E0 e^{zS}. y ~ N(0, 1) is the outcome of a step under H0, with the density phi. w(y) = 1 - p + p
-    e^{y/sigma - 1/(2 sigma^2)} is the likelihood ratio, and r = 1 - (1 - p)/w is the responsibility. h is the distance
-    of nodes in y, and a strip is the set |Im y| <= q. Arrays have the shape (parts,) or (parts, nodes).
+    Part i has the noise multiplier sigma_i and the sampling rate 0 < p_i < 1. The law is a summand of the run's
+    log-moment function K(z) = ln E0 e^{zS}. y ~ N(0, 1) is the outcome of a step under H0, with the density phi. w(y) =
+    1 - p + p e^{y/sigma - 1/(2 sigma^2)} is the likelihood ratio, and r = 1 - (1 - p)/w is the responsibility. h is the
+    distance of nodes in y, and a strip is the set |Im y| <= q. Arrays have the shape (parts,) or (parts, nodes).
     """
 
     is_gaussian = True
@@ -351,10 +351,10 @@ class TruncatedSampledGaussian(NormalTrapezoid):
 
     @cached_property
     def end_slopes(self) -> tuple[FloatArray, FloatArray]:
-        """Bounds of |d ln w/dy| over the cells, and ln of lower bounds of |w(y + iq)/w(y)|; shape (parts, nodes) each.
+        """Upper bounds of |d ln w/dy| over the cells, and ln of lower bounds of |w(y + iq)/w(y)|.
 
-        w is the likelihood ratio of a step at the outcome y, and q a height. The bounds hold on all strips and all
-        paths of majorants. A part is a number of equal steps of a run.
+        Both have the shape (parts, nodes). w is the likelihood ratio of a step at the outcome y, and q a height. The
+        bounds hold on all strips and all paths of majorants. A part is a number of equal steps of a run.
         """
         widest = np.maximum(self._strips[-1], np.minimum(LARGEST_ETA, 0.9 * math.pi * self.sigma))
         return self.near / self.sigma[:, None], self.log_least_modulus(widest)
@@ -376,9 +376,9 @@ class TruncatedSampledGaussian(NormalTrapezoid):
     def _left_end(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
         """Properties of the first node y0, shape (parts,) each, which bound the mass left of it.
 
-        They are its loss and weight, ln(1 - p), -ln of a bound of Phi(y0), and the largest |s| for which phi falls at
-        least as fast left of y0 as w^s can rise. phi is the normal density, Phi its integral, w the likelihood ratio
-        and s a tilt. A part is a number of equal steps of a run.
+        They are its loss and weight, ln(1 - p), and -ln of an upper bound of Phi(y0). The last is the largest |s| for
+        which phi falls at least as fast left of y0 as w^s can rise. phi is the normal density, Phi its integral, w the
+        likelihood ratio and s a tilt. A part is a number of equal steps of a run.
         """
         grid = self.grid
         first, fallen = grid.x[:, 0], 0.5 * grid.x[:, 0] ** 2 + math.log(2)
@@ -387,7 +387,7 @@ class TruncatedSampledGaussian(NormalTrapezoid):
 
     @override
     def beyond(self, tilts: FloatArray, shift: FloatArray) -> FloatArray:
-        """Return a bound of the integral and of the sum of phi w^s left of the first node y0, times e^{-shift}.
+        """Return an upper bound of the integral and the sum of phi w^s left of the first node y0, times e^{-shift}.
 
         The shape is (S, parts). phi is the normal density, w the likelihood ratio and s a tilt. The integral is at most
         Phi(y0) max(w^s, (1-p)^s), with w = w0 at y0. Left of y0 the slope of ln w is below its slope r0/sigma at y0,

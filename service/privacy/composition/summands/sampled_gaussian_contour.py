@@ -28,8 +28,8 @@ class SampledGaussianOnContour(TrapezoidOnContour[TruncatedSampledGaussian]):
     """Sampled Gaussian parts of a run under the law tilted by e^{theta L}, on the contour Re z = theta.
 
     L = ln w is the loss of a step, and M(z) = E0 e^{zL} its transform. w(y) = 1 - p + p e^{y/sigma - 1/(2 sigma^2)} is
-    the likelihood ratio at the outcome y with the noise multiplier sigma, and r = 1 - (1 - p)/w the responsibility.
-    Sums over losses that parts share are matrix products.
+    the likelihood ratio at the outcome y, with the noise multiplier sigma and the sampling rate p. r = 1 - (1 - p)/w is
+    the responsibility. Sums over losses that parts share are matrix products.
     """
 
     @override
@@ -96,7 +96,7 @@ class SampledGaussianOnContour(TrapezoidOnContour[TruncatedSampledGaussian]):
     @property
     @override
     def variation_terms(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Terms of `TrapezoidOnContour.log_variations`: ln L' = ln(r/sigma), a bound of |L''/L'|, and a left end.
+        """Terms of `TrapezoidOnContour.log_variations`: ln L' = ln(r/sigma), an upper bound of |L''/L'|, a left end.
 
         The bound of |L''/L'| is 1/sigma. L' = dL/dy is the slope of the loss, and |d ln r/dy| <= 1/sigma for the
         responsibility r. The last term, shape (parts,), is the variation of psi = phi w^theta/L' left of the first node

@@ -153,7 +153,11 @@ class SampledGaussianNodes(TrapezoidNodes):
 
 
 def _at_shared_u(u: FloatArray, sigma: FloatArray, p: FloatArray) -> _Positions:
-    """Return y, v = u - ln(p/(1 - p)) and bounds of their absolute errors, at nodes u of steps of rate p."""
+    """Return y, v = u - ln(p/(1 - p)) and bounds of their absolute errors, at nodes u of steps of rate p.
+
+    y is the outcome and v the log-likelihood ratio of the noise, for the noise multipliers `sigma`. The order is y, v,
+    error of y, error of v.
+    """
     log_odds = np.log(p) - np.log1p(-p)
     v = u - log_odds
     y = sigma * v + 0.5 / sigma
@@ -164,7 +168,8 @@ def _at_shared_u(u: FloatArray, sigma: FloatArray, p: FloatArray) -> _Positions:
 def _at_shared_y(y: FloatArray, sigma: FloatArray, p: FloatArray) -> _Positions:
     """Return y, v = y/sigma - 1/(2 sigma^2) and bounds of their absolute errors, at exact nodes y.
 
-    v is the log-likelihood ratio of the noise. The rates `p` do not enter.
+    v is the log-likelihood ratio of the noise, for the noise multipliers `sigma`. The order is y, v, error of y, error
+    of v. The rates `p` do not enter.
     """
     y = y + np.zeros_like(sigma)
     v = y / sigma - 0.5 / sigma**2

@@ -76,9 +76,9 @@ def differences(weights: FloatArray, soft: FloatArray, unsampled: FloatArray, st
     """Return d_k = E(e^{i t_k L} - 1) at t_k = k step, k = 0..nodes, for each part; shape (P, nodes + 1).
 
     The expectation E is taken under the `weights` of each part (P, n), whose sum is 1. The loss at a node is L = ln(1 -
-    p) + s, with `soft` = s, shape (n,), and `unsampled` = ln(1 - p), shape (P,). With F(x) = e^{ix} - 1, the identity d
-    = e^{it ln(1-p)} E F(ts) + F(t ln(1 - p)) holds. A part is a number of equal steps of a run. P is the number of
-    parts.
+    p) + s, with `soft` = s, shape (n,), and `unsampled` = ln(1 - p) for the sampling rates p, shape (P,). With F(x) =
+    e^{ix} - 1, the identity d = e^{it ln(1-p)} E F(ts) + F(t ln(1 - p)) holds. A part is a number of equal steps of a
+    run. P is the number of parts.
     """
     rows = max(1, math.isqrt(nodes + 1))
     columns = -(-(nodes + 1) // rows)
@@ -98,10 +98,10 @@ def differences(weights: FloatArray, soft: FloatArray, unsampled: FloatArray, st
 def difference_slope(weights: FloatArray, soft: FloatArray, unsampled: FloatArray, relative: FloatArray) -> FloatArray:
     """Return a bound of the rounding error of `differences` per unit of the height t, shape (P,).
 
-    `soft` is s = ln(1 + e^u) at the nodes (n,), `unsampled` is ln(1 - p) (P,), and `relative` the relative error of the
-    weights (P, n). With F(x) = e^{ix} - 1, the bound uses |F(a)F(b)| + |F(a)| + |F(b)| <= 3 (a + b) for a, b >= 0, and
-    |F(t ln(1-p))| <= t |ln(1-p)|. It counts 80 units of rounding for losses, phases and products, and adds the length
-    of one sum and the number of sums. P is the number of parts.
+    `soft` is s = ln(1 + e^u) at the nodes u (n,), `unsampled` is ln(1 - p) for the sampling rates p (P,), and
+    `relative` the relative error of the weights (P, n). With F(x) = e^{ix} - 1, the bound uses |F(a)F(b)| + |F(a)| +
+    |F(b)| <= 3 (a + b) for a, b >= 0, and |F(t ln(1-p))| <= t |ln(1-p)|. The bound counts 80 units of rounding for
+    losses, phases and products, and adds the length of one sum and the number of sums. P is the number of parts.
     """
     relative = relative + (80 + SUM_BLOCK + len(soft) / SUM_BLOCK) * UNIT_ROUNDOFF
     kept = weights * relative
@@ -119,8 +119,8 @@ def strip_errors(
 ) -> FloatArray:
     """Return the bounds of `TrapezoidOnContour.strip_errors` for strips of equal width in u; shape (A, T, P).
 
-    u = v + ln(p/(1 - p)) is the variable of the nodes that the P parts share, and w the likelihood ratio of a step. A
-    part is a number of equal steps of a run.
+    u = v + ln(p/(1 - p)) is the variable of the nodes that the P parts share, with the loss v without sampling and the
+    sampling rate p. w is the likelihood ratio of a step. A part is a number of equal steps of a run.
 
     Parameters
     ----------

@@ -72,7 +72,7 @@ class LaplaceSteps(Summand):
 class SampledLaplaceParts(TruncatedSummand):
     """Law of parts of a run, each of them N_i equal sampled Laplace steps (e_i, p_i), 0 < p_i <= 1.
 
-    It is a summand of the run's log-moment function K(z) = ln E0 e^{zS}. e is the largest loss of a step without
+    The law is a summand of the run's log-moment function K(z) = ln E0 e^{zS}. e is the largest loss of a step without
     sampling, p the sampling rate, and v in [-e, e] the loss without sampling. L = ln w is the loss of a step, with the
     likelihood ratio w = 1 - p + p e^v, and M(z) = E0 e^{zL} its transform. Arrays have shape (parts, nodes): the lower
     atom v = -e, the nodes of the quadrature rules on panels, and the upper atom v = e.
@@ -115,7 +115,8 @@ class SampledLaplaceParts(TruncatedSummand):
     def refined(self, theta: float, height: float, goal: float = _NEGLIGIBLE) -> SampledLaplaceParts:
         """Return the law with as many quadrature nodes as a contour Re z = `theta` needs up to `height`.
 
-        The quadrature errors of the transforms M of all steps add up to less than `goal` (absolute).
+        The quadrature errors of the transforms M of all steps add up to less than `goal` (absolute), if the largest
+        allowed number of nodes suffices. `log_quadrature_error` has the bound in any case.
         """
         rule = self._rule_for(theta, height, goal)
         if rule == (self._panels, self._degree + 1):
@@ -205,7 +206,7 @@ class SampledLaplaceParts(TruncatedSummand):
 
     @cached_property
     def mass_error(self) -> FloatArray:
-        """Bound of the relative error of each H0-mass of a node or atom in `mass`, shape (parts, 1).
+        """Upper bound of the relative error of each H0-mass of a node or atom in `mass`, shape (parts, 1).
 
         A part is a number of equal steps of a run.
         """
@@ -214,9 +215,9 @@ class SampledLaplaceParts(TruncatedSummand):
 
     @cached_property
     def loss_error(self) -> FloatArray:
-        """Bound of the absolute error of the loss L (nats), shape (parts, nodes).
+        """Upper bound of the absolute error of the loss L (nats), shape (parts, nodes).
 
-        It has a part from the loss without sampling v = e x, where x is the position of a node and dL/dv the
+        The bound has a part from the loss without sampling v = e x, where x is the position of a node and dL/dv the
         responsibility p e^v/w, and a part from the logarithm. A part is a number of equal steps of a run.
         """
         positions, _ = self._rule

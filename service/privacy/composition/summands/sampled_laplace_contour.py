@@ -68,7 +68,10 @@ class SampledLaplaceOnContour(SummandOnContour):
         return self._origin
 
     def work(self, height: float) -> int:
-        """Return the cost in array elements of values up to `height`, because higher contours need more nodes."""
+        """Return the additional cost, in array elements, of a node of a contour up to `height` (an imaginary part).
+
+        Higher contours need more quadrature nodes.
+        """
         return self.parts.refined_size(self.theta, height)
 
     def values(self, step: float, nodes: int) -> ValuesOnContour:
@@ -109,9 +112,10 @@ class SampledLaplaceOnContour(SummandOnContour):
     def _error(self, t: FloatArray) -> FloatArray:
         """Return a bound of the absolute error of d = E(e^{it(L - m)} - 1) at T heights t, shape (parts, T).
 
-        It has parts from weights, losses L, sums and the quadrature rule; m is the tilted mean of L. Relative errors of
-        weights, at most q each, change a quotient of two sums of them by 2 q of the sum of sizes. The three terms of
-        every loss are together below 4 times t |L - m| and 4 times 2. A part is a number of equal steps of a run.
+        The bound has parts from weights, losses L, sums and the quadrature rule; m is the tilted mean of L. Relative
+        errors of weights, at most q each, change a quotient of two sums of them by 2 q of the sum of sizes. The three
+        terms of every loss are together below 4 times t |L - m| and 4 times 2. A part is a number of equal steps of a
+        run.
         """
         parts, theta = self.parts, abs(self.theta)
         nodes = parts.loss.shape[1]
@@ -180,11 +184,11 @@ class SampledLaplaceOnContour(SummandOnContour):
 
     @cached_property
     def _looked_up(self) -> list[tuple[FloatArray, FloatArray]]:
-        """Tables for each part: increasing heights, and ln of bounds of |M(theta + it)/M(theta)| beyond each.
+        """Tables for each part: increasing heights, and ln of upper bounds of |M(theta + it)/M(theta)| beyond each.
 
-        A bound holds from its height to the last height of the table. M is the transform of one step. If the Laplace
-        steps alone have to make the transform decay, their tables have many heights. Other tables have a few heights
-        near the real axis. A part is a number of equal steps of a run. theta is the tilt of the contour.
+        A bound holds at its height and at all greater heights. M is the transform of one step. If the Laplace steps
+        alone have to make the transform decay, their tables have many heights. Other tables have a few heights near the
+        real axis. A part is a number of equal steps of a run. theta is the tilt of the contour.
         """
         falls = self.parts.count * np.log(self._atoms)
         order = np.argsort(falls)
@@ -232,8 +236,8 @@ class SampledLaplaceOnContour(SummandOnContour):
 
         P is the product of the transforms M of all steps, and theta the tilt. The zeros are the trivial bounds for one
         step. Both arrays have the shape of `heights`. Let L and L' be independent copies of the loss of a step under
-        the tilted law. Then 1 - |M(theta + it)/M(theta)|^2 = E(1 - cos t(L - L')). This is >= 4 t^2 Var L/pi^2 while t
-        times the range of L is at most pi.
+        the tilted law. Then 1 - |M(theta + it)/M(theta)|^2 = E(1 - cos t(L - L')). The expectation is >= 4 t^2 Var
+        L/pi^2 while t times the range of L is at most pi.
         """
         variance = (self._weights * self._centred**2).sum(axis=-1) * (1 - 1e-9)
         total = np.zeros_like(heights)

@@ -64,8 +64,8 @@ class TrapezoidNodes:
     At x, H0 has the density phi b and H1 the density phi a, with the normal density phi. The loss is L = ln a - ln b. b
     is 1, or a(-x) for a mirrored law. h is the distance of nodes. Nodes outside [start, stop) have no weight: the law
     is truncated half a cell outside of that range. The nodes of a mirrored law are symmetric about 0. A part is a
-    number of equal steps of a run. `relative_error` bounds the relative errors of the weights, and `loss_error` the
-    errors of L in nats.
+    number of equal steps of a run. `null_weight` is e^log_null_weight. `relative_error` bounds the relative errors of
+    the weights, and `loss_error` the errors of L in nats.
     """
 
     x: FloatArray
@@ -121,11 +121,11 @@ class TrapezoidNodes:
         return np.isfinite(self.log_null_weight)
 
     def tilted(self, tilts: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the weights phi b h e^{sL - shift} of the nodes.
+        """Return the weights phi b h e^{sL - shift}, shape (S, parts, nodes), and the shift, shape (S, parts).
 
-        The shape is (S, parts, nodes), and the shift, shape (S, parts). phi b is the density of H0 with the normal
-        density phi, h the distance of nodes and L the loss. `tilts` holds the tilts s, shape (S, 1) or (S, parts). The
-        shift keeps the weights from overflowing. A part is a number of equal steps of a run. S is the number of tilts.
+        phi b is the density of H0 with the normal density phi, h the distance of nodes and L the loss. `tilts` holds
+        the tilts s, shape (S, 1) or (S, parts). The shift keeps the weights from overflowing. A part is a number of
+        equal steps of a run. S is the number of tilts.
         """
         return node_sums.tilted(self.loss, self.log_null_weight, tilts)
 
@@ -196,8 +196,8 @@ class TiltedMoments:
     total, log_total : (parts,)
         M(s) e^{-shift} for the transform M(s) = E0 e^{sL}, and ln M(s).
     rounding, end_error, quadrature
-        Bounds of the error of `total` relative to it: from rounding, from the truncation of the nodes, and from the
-        trapezoid rule.
+        Upper bounds of the error of `total` relative to it: from rounding, from the truncation of the nodes, and from
+        the trapezoid rule.
     """
 
     tilt: float | FloatArray
@@ -213,9 +213,9 @@ class TiltedMoments:
 class TruncatedTrapezoid(PartArrays):
     """Truncated law of parts of a run, each of them N_i equal steps of one kind, whose moments are trapezoid sums.
 
-    It is a summand of the log-moment function K(z) = ln E0 e^{zS} of one run, or of separate runs (`PartArrays`). At
-    the node x, H0 has the density phi b and H1 the density phi a, with the normal density phi. L = ln a - ln b is the
-    loss of a step and M(z) = E0 e^{zL} its transform. h is the distance of nodes, and the cell of a node is the
+    The law is a summand of the log-moment function K(z) = ln E0 e^{zS} of one run, or of separate runs (`PartArrays`).
+    At the node x, H0 has the density phi b and H1 the density phi a, with the normal density phi. L = ln a - ln b is
+    the loss of a step and M(z) = E0 e^{zL} its transform. h is the distance of nodes, and the cell of a node is the
     interval of half that distance around it. A strip |Im x| <= q has the half-width q. A = a(x + iq)/a(x) and B = b(x +
     iq)/b(x). This class computes moments and cumulants with error bounds. A subclass supplies the nodes, bounds on some
     strips, bounds of slopes, and the error of the truncation.
@@ -281,7 +281,7 @@ class TruncatedTrapezoid(PartArrays):
         return low * self.least_everywhere[:, None]
 
     def sides(self, tilts: FloatArray, shift: FloatArray) -> FloatArray | None:  # noqa: ARG002 - mostly the same
-        """Return bounds of the integrals of |phi a^s b^{1-s}| on the vertical sides of each strip, times e^{-shift}.
+        """Return upper bounds of the integrals of |phi a^s b^{1-s}| on the sides of each strip, times e^{-shift}.
 
         The shape is (strips, S, parts). phi a and phi b are the densities of H1 and H0 with the normal density phi, and
         s is the tilt. The result is None for laws whose `end_error` includes the sides. A part is a number of equal
@@ -397,10 +397,10 @@ class TruncatedTrapezoid(PartArrays):
 
     @cached_property
     def identity_error(self) -> FloatArray:
-        """Bound of the error of E0(e^L - 1) = 0 in one step's sums over the nodes, for the loss L, shape (parts,).
+        """Upper bound of the error of E0(e^L - 1) = 0 in one step's sums over the nodes, shape (parts,).
 
-        The sums are those at the tilts 0 and 1. The bound has terms for the trapezoid rule, the truncation, and the
-        sides of the strips. A part is a number of equal steps of a run.
+        L is the loss of a step. The sums are those at the tilts 0 and 1. The bound has terms for the trapezoid rule,
+        the truncation, and the sides of the strips. A part is a number of equal steps of a run.
         """
         tilts, none = np.array([[0.0], [1.0]]), np.zeros((2, len(self.count)))
         truncated = np.exp(np.logaddexp(self.log_truncated_null, self.log_truncated_alternative))
@@ -412,11 +412,11 @@ class TruncatedTrapezoid(PartArrays):
     ) -> FloatArray:
         """Return a bound of the trapezoid error of M(s) without `end_error`, relative to M(s), shape (S, parts).
 
-        M(s) = E0 e^{sL} is the transform of a step. `tilts` has the shape (S, 1) or (S, parts); `weights` and `total`
-        are scaled by e^{-shift}. The factor 2.1 stands for 2/(1 - e^{-2 pi q/h}), with the half-width q of the strip
-        and the node distance h: wherever the bound is below 0.05, 2 pi q/h is at least 3. An upper Riemann sum serves
-        where the smallest |A| of all nodes (`TruncatedTrapezoid`) is too coarse. The best strip is used. A part is a
-        number of equal steps of a run. S is the number of tilts.
+        M(s) = E0 e^{sL} is the transform of a step. `tilts` has the shape (S, 1) or (S, parts); `weights` (None:
+        computed here if needed) and `total` are scaled by e^{-shift}. The factor 2.1 stands for 2/(1 - e^{-2 pi q/h}),
+        with the half-width q of the strip and the node distance h: wherever the bound is below 0.05, 2 pi q/h is at
+        least 3. An upper Riemann sum serves where the smallest |A| of all nodes (`TruncatedTrapezoid`) is too coarse.
+        The best strip is used. A part is a number of equal steps of a run. S is the number of tilts.
         """
         grid = self.grid
         sides = self.sides(tilts, shift)
@@ -472,14 +472,14 @@ class NormalTrapezoid(TruncatedTrapezoid):
     @cached_property
     @abstractmethod
     def end_slopes(self) -> tuple[FloatArray, FloatArray]:
-        """Bounds of |d ln a/dx| over the cells, and ln of lower bounds of |a(x + iq)/a(x)| on all strips.
+        """Upper bounds of |d ln a/dx| over the cells, and ln of lower bounds of |a(x + iq)/a(x)| on all strips.
 
         All arrays have the shape (parts, nodes). phi a is the density of H1 at the outcome x with the normal density
         phi, and q a height. A part is a number of equal steps of a run.
         """
 
     def beyond(self, tilts: FloatArray, shift: FloatArray) -> FloatArray | float:  # noqa: ARG002 - mostly none
-        """Return a bound of M(s) e^{-shift} beyond nodes where the law is not truncated.
+        """Return an upper bound of M(s) e^{-shift} beyond nodes where the law is not truncated.
 
         M(s) = E0 e^{sL} is the transform of a step. A part is a number of equal steps of a run. S is the number of
         tilts.
@@ -534,7 +534,7 @@ def log_error(relative: FloatArray, log_total: FloatArray) -> FloatArray:
     """Return a bound of the error of ln M for a relative error of a moment M, in the shape of `relative`.
 
     `log_total` is ln M. The bound uses |ln(1 + x)| <= 1.1 |x| for |x| < 0.1; for larger relative errors it is infinite.
-    It adds the rounding of ln M.
+    The result adds the rounding of ln M.
     """
     return np.where(relative < 0.1, 1.1 * relative, np.inf) + 8 * FUNCTION_ERROR * np.abs(log_total)
 
@@ -555,7 +555,7 @@ def highest_turn(
     Parameters
     ----------
     highest : float or array
-        About 9 over the standard deviation of the loss.
+        Height up to which a contour needs values if the loss is nearly normal: 9 over about its standard deviation.
     total : float or array
         Number of steps of the run.
     sampled : float or array

@@ -61,11 +61,11 @@ class StripField:
     log_largest: FloatArray
     """Upper bound of ln of the size, over the cells and all heights up to q."""
     size_slope: FloatArray
-    """Bound of |d ln(phi a^theta b^{1-theta} size)/dx| over the cells."""
+    """Upper bound of |d ln(phi a^theta b^{1-theta} size)/dx| over the cells."""
     turn_slope: FloatArray
-    """Bound of |dD/dx| over the cells, for all heights up to q."""
+    """Upper bound of |dD/dx| over the cells, for all heights up to q."""
     turn_rate: FloatArray
-    """Bound of |dD/dq| over the cells, for all heights up to q."""
+    """Upper bound of |dD/dq| over the cells, for all heights up to q."""
     density_growth: FloatArray | float = 0.5
     """Q: |phi(x + iq)| is at most e^{Q q^2} phi(x)."""
 
@@ -152,7 +152,7 @@ class TrapezoidOnContour(SummandOnContour, Generic[LawT]):
     @property
     @abstractmethod
     def half_widths(self) -> FloatArray:
-        """Half-widths q of three strips |Im x| <= q of the outcome x that bound trapezoid errors, shape (3, parts).
+        """Half-widths q of the strips |Im x| <= q of the outcome x that bound trapezoid errors, shape (strips, parts).
 
         A part is a number of equal steps of a run.
         """
@@ -160,7 +160,7 @@ class TrapezoidOnContour(SummandOnContour, Generic[LawT]):
     @property
     @abstractmethod
     def variation_terms(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Terms of `log_variations`: ln dL/dx, a bound of its slope, and the variation left of the first node.
+        """Terms of `log_variations`: ln dL/dx, an upper bound of its |slope|, the variation left of the first node.
 
         L is the loss of a step. The terms are ln dL/dx at the nodes and a bound of |d ln(dL/dx)/dx| over the cells,
         both of shape (parts, nodes). The last is the total variation of psi left of the first node over its value
@@ -221,10 +221,10 @@ class TrapezoidOnContour(SummandOnContour, Generic[LawT]):
         """Return a bound of the absolute trapezoid and truncation errors of d_k = E_theta(e^{i t_k L} - 1).
 
         The shape is (parts, nodes + 1). `t` holds the heights t_k, and `top` the largest height of each part. The bound
-        grows with t. It is evaluated at the top if it is small there, else at a few heights. E_theta is the expectation
-        under the law tilted by e^{theta L}. The truncation omits some mass of this law. The omitted mass changes
-        e^{itL} - 1, which is at most 2, and the total that divides it. This is 3 times the omitted mass, counted as 4.
-        A part is a number of equal steps of a run. L is the loss of a step.
+        grows with t. The bound is evaluated at the top if it is small there, else at a few heights. E_theta is the
+        expectation under the law tilted by e^{theta L}. The truncation omits some mass of this law. The omitted mass
+        changes e^{itL} - 1, which is at most 2, and the total that divides it. Both changes together are at most 3
+        times the omitted mass, counted as 4. A part is a number of equal steps of a run. L is the loss of a step.
         """
         q, heights = self.half_widths, top[None]
         best = self.strip_errors(heights, q[-1:])[0]
@@ -288,7 +288,7 @@ class TrapezoidOnContour(SummandOnContour, Generic[LawT]):
 
     @cached_property
     def slope(self) -> FloatArray:
-        """Bound of |d ln(phi a^theta b^{1-theta})/dx| over the cells, shape (parts, nodes).
+        """Upper bound of |d ln(phi a^theta b^{1-theta})/dx| over the cells, shape (parts, nodes).
 
         phi a and phi b are the densities of H1 and H0 at the outcome x with the normal density phi, and theta is the
         tilt. A part is a number of equal steps of a run.
@@ -380,15 +380,15 @@ class TrapezoidOnContour(SummandOnContour, Generic[LawT]):
 class MeanLoss:
     """Mean `value` = E_theta(L) of the loss L of a step under the law tilted by e^{theta L}, in nats; shape (parts,).
 
-    It comes from the more accurate of second-order and plain summands. `null_weight` is the weight of H0 at a node. A
-    part is a number of equal steps of a run.
+    The value comes from the more accurate of second-order and plain summands. `null_weight` is the weight of H0 at a
+    node. A part is a number of equal steps of a run.
     """
 
     value: FloatArray
     by_weight: FloatArray
-    """Bound of the error of `value` from relative errors of weights."""
+    """Upper bound of the error of `value` from relative errors of weights."""
     by_loss: FloatArray
-    """Bound of the error of `value` from errors of losses."""
+    """Upper bound of the error of `value` from errors of losses."""
     by_difference: FloatArray
     """sum |null_weight (e^L - 1)| relative error/M(theta) where the second-order summands serve; else 0."""
 
@@ -424,9 +424,9 @@ def difference_rounding(
 
     Let E(x) = e^{ix} - 1, E'(x) = E(x) - ix and x + y = t|L|. Rounding of products acts on |E(x)E(y)| + |E'(x)| +
     |E'(y)| <= min((x + y)^2/2, 3(x + y)). Relative errors of weights act on |e^{itL} - 1 - itL| <= min((tL)^2/2,
-    2t|L|), beside those of the mean. They may also be counted for both terms together: on |e^{itL} - 1| <= min(t|L|, 2)
-    and on t |null_weight (e^L - 1)|/M(theta). An error of L changes a summand by at most itself times (|theta| + t)
-    |e^{itL} - 1|, beside the errors of the mean. A part is a number of equal steps of a run.
+    2t|L|), beside those of the mean. The errors of weights may also be counted for both terms together: on |e^{itL} -
+    1| <= min(t|L|, 2) and on t |null_weight (e^L - 1)|/M(theta). An error of L changes a summand by at most itself
+    times (|theta| + t) |e^{itL} - 1|, beside the errors of the mean. A part is a number of equal steps of a run.
     """
     theta, size = np.abs(tilt), np.abs(grid.loss)
     relative = grid.relative_error + UNIT_ROUNDOFF * theta * size
@@ -446,19 +446,19 @@ def difference_rounding(
 def side_terms(
     log_ends: FloatArray, rate: FloatArray, q: FloatArray, h: FloatArray, more: FloatArray | float = 0.0
 ) -> FloatArray:
-    """Return a bound of the integral on a vertical side half a cell from each node, in units of M(theta).
+    """Return an upper bound of the integral on a vertical side half a cell from each node, in units of M(theta).
 
     The integrand is the density of H0 times e^{zL} at a complex outcome x, for the loss L of a step and z = theta + it.
     Its trapezoid sum at z = theta, the tilt, is M(theta). The side belongs to the rectangle |Im x| <= q around nodes of
-    distance h. `log_ends` are ln of bounds of h |integrand|/M(theta) at the foot of the side. The result adds `more`
-    terms of the node, and has the shape of `log_ends`.
+    distance h. `log_ends` are ln of upper bounds of h |integrand|/M(theta) at the foot of the side. A term is
+    e^{log_ends}. The result adds `more` times this term, and has the shape of `log_ends`.
 
     The `rate` is g = t |dD/dq| + Q q. D is the difference of the angles by which the densities of H1 and H0 turn
     between the real axis and the height q. The factor e^{Q q^2} bounds the growth of the normal density (`StripField`).
     On the side |integrand| <= e^{log_ends}/h e^{s g}, against e^{-2 pi s/h} for 0 <= s <= q. Let g be below 3/4 of 2
     pi/h. Then the two halves of a side add up to (4 + ln 2)/(2 pi) < 0.75 terms. The side at t = 0 adds ln 2/pi < 0.25
-    of them, or 0.5 with e^{Q s^2}: 1.3 in all. For larger g, the growing half has an exponent that is convex in s. It
-    is below q/h times the larger of its values at s = 0 and s = q. A bound of e^700 is useless and stands for any
+    of them, or 0.5 with e^{Q s^2}: 1.3 in all. For larger g, the growing half has an exponent that is convex in s. That
+    half is below q/h times the larger of its values at s = 0 and s = q. A bound of e^700 is useless and stands for any
     larger one.
     """
     terms = (1.3 + more) * np.exp(log_ends)

@@ -64,7 +64,7 @@ class TwoPointSteps(Summand):
 class TwoPointParts(TruncatedSummand):
     """Parts of a run, each of them N_i equal steps with the losses +-eps_i; arrays have shape (parts,).
 
-    It is a summand of the run's log-moment function K(z) = ln E0 e^{zS}.
+    The law is a summand of the run's log-moment function K(z) = ln E0 e^{zS}.
     """
 
     decays = False

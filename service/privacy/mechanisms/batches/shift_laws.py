@@ -19,7 +19,8 @@ class ShiftLaw(ABC):
 
     On both sides of the largest weight, the weights of positions decrease faster than geometrically.
 
-    A *position* is a number of hits 0, 1, ..., or an index into a list of shifts.
+    A *position* is a number of hits 0, 1, ..., or an index into a list of shifts. A subclass defines `places`,
+    `places_of`, `odds` and `unshifted`.
     """
 
     __slots__ = ()
@@ -59,7 +60,10 @@ class ShiftLaw(ABC):
 
 
 class HitsLaw(ShiftLaw):
-    """Law of the number of hits (sampled records of the group), each of which shifts the sum by `apart`."""
+    """Law of the number of hits (sampled records of the group), each of which shifts the sum by `apart`.
+
+    A subclass defines `apart`, `counts`, `places`, `odds` and `unshifted`.
+    """
 
     __slots__ = ()
     apart: float

@@ -145,6 +145,8 @@ class EnclosedPathStep(PathStep):
 class FixedTestStep(AtomicStep):
     """Outcome (a bit) of one attack, as a step of a composition: one pair of data sets in every step.
 
+    If no attack beats a guess, the step reveals nothing.
+
     Attributes
     ----------
     attacks : Attacks
@@ -190,7 +192,7 @@ def _law_of(step: FixedTestStep) -> AtomicLaw:
 
 
 def _logs(number: FloatArray, rest: FloatArray) -> FloatArray:
-    """Return ln of numbers in (0, 1), of which `rest` is the complement; the smaller of both is exact."""
+    """Return ln of `number` in (0, 1), from the smaller one of `number` and its complement `rest`."""
     return np.where(number <= 0.5, np.log(number), np.log1p(-np.minimum(rest, 0.5)))
 
 

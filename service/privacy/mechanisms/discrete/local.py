@@ -32,6 +32,8 @@ MOST_REPORTS: Final = 10_000
 class LocalStep(DescribedStep):
     """Step in which a person reports one record, under `replace_one`.
 
+    A subclass defines `report`.
+
     Notes
     -----
     Neighbouring data sets have different values of one record, and only its report differs in law. All pairs of values

@@ -70,8 +70,8 @@ SEVERAL: Final = (
 class PathStep(ResolvedStep):
     """Step that is no easier to attack than Laplace noise of scale 1 whose shift is `eta`.
 
-    The path lemma proves this: laws M_s, 0 <= s <= 1, lead from one data set to the other, and M_s and M_t are
-    (eta |s - t|)-DP for all s and t.
+    The path lemma proves this: laws M_s, 0 <= s <= 1, lead from one data set to the other, and M_s and M_t are (eta |s
+    - t|)-DP for all s and t. A subclass defines `theorem` and `curves`.
     """
 
     __slots__ = ()
@@ -95,7 +95,11 @@ class PathStep(ResolvedStep):
     @final
     @override
     def rounded(self, side: int) -> AbstractStep:
-        """Return a step of Laplace noise with a double scale that is no easier (side -1) or no harder to attack."""
+        """Return a step of Laplace noise with a double scale that is no easier (side -1) or no harder to attack.
+
+        If the scale is out of the domain of Laplace noise, the result is a pure DP step with the parameter `eta`
+        (rounded up) or 0.
+        """
         scale = rounded(1 / self.eta, -side)
         if scale in NOISE_MULTIPLIER:
             return Laplace(noise_multiplier=scale)

@@ -122,7 +122,8 @@ def third_value(reports: int, options: int, p: Fraction) -> MeanForm:
     Returns
     -------
     MeanForm
-        Laws of one person's first and second value, in the form of `mean_form.py`. This data set attains them.
+        Laws of one person's first value (H1) and second value (H0), in the form of `mean_form.py`. This data set
+        attains them.
     """
     c = 1 / (p + options - 1)
     return MeanForm.of(reports, (c, p, ONE), (c, ONE, p), ((options - 3) * c, ONE, ONE), (p * c, 1 / p, 1 / p))
@@ -141,7 +142,8 @@ def own_value(reports: int, options: int, p: Fraction) -> MeanForm:
     Returns
     -------
     MeanForm
-        Laws of one person's two values, in the form of `mean_form.py`. This data set attains them.
+        Laws of the value of all others (H1) and of another value (H0), in the form of `mean_form.py`. This data set
+        attains them.
     """
     c = 1 / (p + options - 1)
     return MeanForm.of(reports, (p * c, ONE, 1 / p), (c, ONE, p), ((options - 2) * c, ONE, ONE))

@@ -59,7 +59,10 @@ BRACKET_ROUNDS: Final = (
 
 
 class ShuffledStep(ResolvedStep):
-    """Step of shuffled reports, whose worst case is symmetric: the two values of a person may be exchanged."""
+    """Step of shuffled reports, whose worst case is symmetric: the two values of a person may be exchanged.
+
+    A subclass defines `curves`.
+    """
 
     __slots__ = ()
 

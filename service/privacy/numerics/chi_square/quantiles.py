@@ -47,7 +47,8 @@ def quantiles(law: NoncentralChiSquare, log_probability: FloatArray, tail: Tail)
     -------
     Quantiles
         Bounds proved by `log_tails`, a few units in the last place apart, or as far as the width of `log_tails`
-        requires. For log probabilities of minus infinity and 0 the quantile is 0 or infinity.
+        requires. For log probabilities of minus infinity and 0 the quantile is 0 or infinity, and so is a bound that is
+        not proved.
     """
     below, above = np.zeros_like(log_probability), np.full_like(log_probability, np.inf)
     inside = np.isfinite(log_probability) & (log_probability < 0)
@@ -119,8 +120,8 @@ def _prove(
 ) -> tuple[FloatArray, FloatArray]:
     """Return proved (lower, upper) bounds of the quantiles of `law` at the log tails `wanted`, shape (n,).
 
-    The bounds start at `guess` and move outwards, at first by `spread`, until enclosures of the tail prove them. With
-    `lower`, the numbers are ln P(X <= x), otherwise ln P(X > x).
+    The bounds start at `guess` and move outwards, at first by `spread`, until enclosures of the tail prove them. They
+    are 0 and infinity without a proof. With `lower`, the numbers are ln P(X <= x), otherwise ln P(X > x).
     """
     count = len(wanted)
     outwards, place, level = np.repeat((-1.0, 1.0), count), np.tile(guess, 2), np.tile(wanted, 2)

@@ -46,7 +46,7 @@ class Saddle:
     exponent: FloatArray
     """phi(w) <= 0, the exponent of the integrand at w."""
     exponent_error: FloatArray
-    """Bound of the error of `exponent`."""
+    """Bound of the absolute error of `exponent`."""
     slack: FloatArray
     """Bound of |x w - d - nc/w| / 2."""
 

@@ -172,7 +172,7 @@ class ChiSquareTradeOff(AbstractTradeOff):
         """Return nearly equal thresholds t with L(t) <= `epsilon`, and lower bounds of L(t); both of shape (n,).
 
         L is the log-likelihood ratio of the statistic. t is 0 where L increases and L(0) is at least `epsilon`.
-        `epsilon` is in nats.
+        `epsilon` is in nats. Raises NumericalFailure if no such t is proved.
         """
         margin = 8 * UNIT_ROUNDOFF * (np.abs(epsilon) + abs(self._ratio.at_zero.upper))
         t = self._ratio.inverse(epsilon - margin)

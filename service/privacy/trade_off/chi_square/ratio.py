@@ -22,8 +22,8 @@ CLOSE = 1e-14
 class AbstractLogRatio(ABC):
     """Log-likelihood ratio L(t) = ln dH1/dH0 (nats) of a statistic as a function of its value t.
 
-    It is strictly monotone on t > 0, and unbounded as t grows. `increasing` states whether L rises with t, and
-    `at_zero` encloses L(0), the infimum or the supremum of L.
+    L is strictly monotone on t > 0, and unbounded as t grows. `increasing` states whether L rises with t, and `at_zero`
+    encloses L(0), the infimum or the supremum of L. A subclass defines both attributes, `at` and `inverse`.
     """
 
     increasing: bool
@@ -47,7 +47,7 @@ class AbstractLogRatio(ABC):
 
 @final
 class LinearLogRatio(AbstractLogRatio):
-    """Decreasing ratio L(t) = intercept - steepness t of T ~ chi2'_d(m) against T ~ r chi2'_d(r m), r < 1.
+    """Decreasing ratio L(t) = intercept - steepness t of T ~ chi2'_d(m) (H0) against T ~ r chi2'_d(r m) (H1), r < 1.
 
     Notes
     -----
@@ -76,7 +76,7 @@ class LinearLogRatio(AbstractLogRatio):
 
 @final
 class BesselLogRatio(AbstractLogRatio):
-    """Increasing ratio L(t) = -lambda/2 + ln 0F1(; d/2; lambda t/4) of central against noncentral chi-square.
+    """Increasing ratio L(t) = -lambda/2 + ln 0F1(; d/2; lambda t/4) of central (H0) against noncentral chi-square (H1).
 
     Notes
     -----

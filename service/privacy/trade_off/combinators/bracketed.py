@@ -31,7 +31,7 @@ class Bracketed(AbstractTradeOff):
     Notes
     -----
     `attained` gives the more private bound of each answer, `dominating` the less private bound. Where both bounds
-    differ, no theorem here determines the true value between them.
+    differ, no theorem here determines the true value between them. The log slopes of points have no bounds.
     """
 
     def __init__(self, attained: AbstractTradeOff, dominating: AbstractTradeOff) -> None:
@@ -90,7 +90,7 @@ class Bracketed(AbstractTradeOff):
 
 
 def between(curves: Sequence[AbstractTradeOff]) -> AbstractTradeOff:
-    """Return the curve that is known from two sides: between the first and the last of `curves` with rising power.
+    """Return the worst-case curve that lies between the first and the last of `curves`, listed by rising power.
 
     A single curve is returned as it is.
     """

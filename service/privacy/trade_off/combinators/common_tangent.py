@@ -240,7 +240,10 @@ def _tangent(points: list[_Points], delta: float) -> _Tangent | None:
 
 
 def lower_hull(x: list[float], y: list[float]) -> list[int]:
-    """Return the indices of the lower convex hull of the points (x, y), with rising x (Andrew's monotone chain)."""
+    """Return the indices of the lower convex hull of the points (x, y), with rising x (Andrew's monotone chain).
+
+    Of points with equal x the first one counts, which should be the lowest.
+    """
     hull: list[int] = []
     for place in range(len(x)):
         if hull and x[place] == x[hull[-1]]:

@@ -126,10 +126,10 @@ class DataProcessingBound(DelegatingCurve):
         return self._raised(self.curve.epsilon(delta), lambda part: part.epsilon(delta))
 
     def _affordable(self, numbers: int) -> Sequence[AbstractTradeOff]:
-        """Return the parts that may be evaluated at `numbers` places where the whole is wide.
+        """Return the parts to evaluate for `numbers` numbers of which the whole has wide enclosures.
 
-        When the work of the request is spent, a few places are still evaluated on the closed forms of single steps,
-        which cost milliseconds.
+        When the work of the request is spent, at most `MOST_WHEN_SPENT` numbers are still evaluated, and only on parts
+        in closed form, which cost milliseconds.
         """
         if numbers == 0:
             return ()
@@ -151,7 +151,8 @@ class DataProcessingBound(DelegatingCurve):
 def _from_below(whole: EnclosureArray, parts: Sequence[EnclosureArray], where: BoolArray) -> EnclosureArray:
     """Return `whole` with lower bounds raised to those of `parts` where `where` is true.
 
-    Raised lower bounds do not exceed the upper bounds.
+    The `parts` have only these entries. Raised lower bounds do not exceed the upper bounds; NumericalFailure is raised
+    if rounding does not explain the excess.
     """
     lower, upper = log_ends(whole)
     raised, plain = lower.copy(), whole.lower.copy()
@@ -165,7 +166,8 @@ def _from_below(whole: EnclosureArray, parts: Sequence[EnclosureArray], where: B
 def _from_above(whole: EnclosureArray, parts: Sequence[EnclosureArray], where: BoolArray) -> EnclosureArray:
     """Return `whole` with upper bounds reduced to those of `parts` where `where` is true.
 
-    Reduced upper bounds are not below the lower bounds.
+    The `parts` have only these entries. Reduced upper bounds are not below the lower bounds; NumericalFailure is raised
+    if rounding does not explain the gap.
     """
     lower, upper = log_ends(whole)
     lowered, plain = upper.copy(), whole.upper.copy()

@@ -26,7 +26,7 @@ class ExtremeOf(AbstractTradeOff):
 
     The minimum of several type II errors need not be convex, and the minimum of several profiles need not be the
     profile of a curve. So the slopes of the points are unknown. `map_extremes` combines the `curves` one by one,
-    because most combinations need slopes.
+    because most combinations need slopes. A subclass sets `is_strongest`.
     """
 
     is_strongest: ClassVar[bool]
@@ -107,7 +107,8 @@ def map_extremes(combine: Callable[..., AbstractTradeOff], *curves: AbstractTrad
     AbstractTradeOff
         The extreme of all combinations if they are few. Otherwise the extreme of the combination of the first curves,
         that of the second curves, and so on. Each combination bounds the combination of the worst cases on the same
-        side as its curves bound these worst cases.
+        side as its curves bound these worst cases. Without extremes among the arguments the result is
+        `combine(*curves)`.
     """
     kinds = {type(curve) for curve in curves if isinstance(curve, ExtremeOf)}
     if len(kinds) != 1:

@@ -139,7 +139,7 @@ def _tightened(first: EnclosureArray, second: EnclosureArray, where: BoolArray) 
 def _met(first: Ends, second: Ends, where: BoolArray) -> Ends:
     """Return the intersection of the bounds `first` and `second` where `where` is true, and `first` elsewhere.
 
-    Raises NumericalFailure where the bounds do not meet.
+    `second` has only the entries where `where` is true. Raises NumericalFailure where the bounds do not meet.
     """
     lower, upper = (end.copy() for end in first)
     lower[where], upper[where] = np.maximum(lower[where], second[0]), np.minimum(upper[where], second[1])

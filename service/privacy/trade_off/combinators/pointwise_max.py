@@ -165,8 +165,9 @@ class PointwiseMax(AbstractTradeOff):
     def _crossed(self, epsilon: FloatArray, touching: _Touching) -> tuple[FloatArray, FloatArray]:
         """Return (lower, upper) bounds of ln of the profile at each `epsilon`, from a rate at which the powers cross.
 
-        They are meant for epsilons at which neither curve has the smaller power at its own touching rate. `touching`
-        has the touching rates of both curves, where lines of slope e^`epsilon` touch their powers.
+        The bounds hold everywhere, but are meant for epsilons at which neither curve has the smaller power at its own
+        touching rate. `touching` has the touching rates of both curves, where lines of slope e^`epsilon` touch their
+        powers.
         """
         scores = special.ndtri(touching.rates)
         low = np.clip(scores.min(axis=0), LEAST_SCORE, LARGEST_SCORE)
@@ -204,8 +205,8 @@ class PointwiseMax(AbstractTradeOff):
     def _difference(self, scores: FloatArray) -> FloatArray:
         """Return the approximate log ratio of the powers of both curves at rates with these normal `scores`.
 
-        For large rates the result is the log ratio of the type II errors. It is positive where the first attack is
-        stronger.
+        For rates from 1/2 on the result is the log ratio of the type II errors, of the second to the first curve. It is
+        positive where the first curve has more power.
         """
         rates = special.ndtr(scores)
         first, second = self.first.points(rates), self.second.points(rates)

@@ -64,7 +64,8 @@ def proved_power(
     Returns
     -------
     (float, float, float, float)
-        Lower and upper bound of the power, then of the c that attains the minimum; infinite where nothing is proved.
+        Lower and upper bound of the power, then of the c that attains the minimum. Where nothing is proved, the bounds
+        of the power are `alpha` or 1, and those of c infinite.
     """
     k = np.exp(c)
     rounding = 4 * FUNCTION_ERROR
@@ -94,7 +95,8 @@ def proved_error(
     Returns
     -------
     (float, float, float, float)
-        Lower and upper bound of the type II error, then of the c that attains it; infinite where nothing is proved.
+        Lower and upper bound of the type II error, then of the c that attains it. Where nothing is proved, the bounds
+        of the error are 0 or `power`, and those of c infinite.
 
     Notes
     -----
@@ -229,7 +231,8 @@ def narrow_threshold(
     Returns
     -------
     (float, float, float, float)
-        Lower and upper bound of the number, then of the threshold.
+        Lower and upper bound of the number, at least as narrow as `known`, then of the threshold: infinite where
+        nothing is proved. The search ends early when the work of the request is spent.
     """
     if is_spent():
         return *known, -math.inf, math.inf

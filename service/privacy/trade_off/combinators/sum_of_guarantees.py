@@ -92,7 +92,7 @@ class Guarantees:
 
     @cached_property
     def stored(self) -> tuple[FloatArray, FloatArray]:
-        """Pairs of epsilon (nats) and ln delta, in rising order of delta; shape (pairs,) each."""
+        """Epsilon (nats) and ln delta of the guarantees at the rising deltas `DELTAS`; shape (pairs,) each."""
         pairs = [(self.epsilon(delta), math.log(delta) if delta else -math.inf) for delta in DELTAS]
         known = np.array([pair for pair in pairs if pair[0] < math.inf]).reshape(-1, 2)
         return known[:, 0], known[:, 1]
@@ -109,7 +109,7 @@ class Guarantees:
         Returns
         -------
         array, shape (n,)
-            Upper bounds of ln delta.
+            Upper bounds of ln delta; 0 where no stored epsilon is at most `epsilon`.
         """
         known, logs = self.stored
         return np.where(known <= epsilon[:, None], logs, 0.0).min(axis=1, initial=0.0)
@@ -136,7 +136,8 @@ class Guarantees:
     def log_error(self, alpha: FloatArray) -> FloatArray:
         """Return lower bounds of ln of the type II error beta from guarantees for swapped hypotheses.
 
-        They mean 1 - alpha <= e^eps beta + delta.
+        This object has the guarantees for the swapped hypotheses. They mean 1 - alpha <= e^eps beta + delta, where
+        alpha and beta belong to the hypotheses in order.
 
         Parameters
         ----------
@@ -166,7 +167,10 @@ def _sum(parts: Sequence[Alternatives], delta: float) -> float:
 
 
 def _divergence(part: Alternatives) -> float:
-    """Return rho such that a part is rho-zero-concentrated DP: half the sum of its squared largest losses."""
+    """Return rho such that a part is rho-zero-concentrated DP: half the sum of its squared largest losses.
+
+    The smallest rho of the alternative descriptions counts. It is infinite if all have unbounded losses.
+    """
     return min(
         0.5 * count * max(curve.largest_log_ratio.upper, -curve.smallest_log_ratio.lower, 0.0) ** 2
         for curve, count in part

@@ -264,8 +264,8 @@ class Symmetrised(AbstractTradeOff):
     def _in_order(self, lowest: FloatArray, highest: FloatArray, what: str) -> FloatArray:
         """Return `lowest`, reduced to at most `highest`, element by element.
 
-        `what` names the quantity in the error NumericalFailure. Only approximations and samples may be out of order
-        without an error.
+        Raises NumericalFailure, with the name `what` of the quantity, for certain bounds that are out of order. Only
+        approximations and samples may be out of order.
         """
         if self.evidence.is_certain and (lowest > highest).any():
             raise NumericalFailure(f"the {what} of a symmetrised curve is out of order")

@@ -41,12 +41,12 @@ def log_power_cap(alpha: FloatArray, smallest: float, largest: float) -> FloatAr
     alpha : array of shape (n,)
         False positive rates in (0, 1).
     smallest, largest : float
-        Bounds of the log-likelihood ratio in nats, of which one may be infinite.
+        Lower bound of the smallest and upper bound of the largest log-likelihood ratio in nats; one may be infinite.
 
     Returns
     -------
     array, shape (n,)
-        Upper bounds.
+        Upper bounds, from power <= e^largest alpha and power <= 1 - e^smallest (1 - alpha).
     """
     with np.errstate(all="ignore"):
         log_alpha = np.log(alpha)
@@ -67,12 +67,12 @@ def log_error_floor(alpha: FloatArray, smallest: float, largest: float) -> Float
     alpha : array of shape (n,)
         False positive rates in (0, 1).
     smallest, largest : float
-        Bounds of the log-likelihood ratio in nats, of which one may be infinite.
+        Lower bound of the smallest and upper bound of the largest log-likelihood ratio in nats; one may be infinite.
 
     Returns
     -------
     array, shape (n,)
-        Lower bounds.
+        Lower bounds, from f >= e^smallest (1 - alpha) and f >= 1 - e^largest alpha; minus infinity without a bound.
     """
     with np.errstate(all="ignore"):
         log_rest = np.log1p(-alpha)
@@ -99,7 +99,7 @@ def log_profile_cap(epsilon: FloatArray, largest: float) -> FloatArray:
     Returns
     -------
     array, shape (n,)
-        Upper bounds; minus infinity for eps >= `largest`.
+        Upper bounds, from delta <= 1 - e^{eps - largest}; minus infinity for eps >= `largest`.
     """
     with np.errstate(all="ignore"):
         share = -np.expm1(np.minimum(epsilon - largest, 0.0))
@@ -123,7 +123,7 @@ def capped(bounds: EnclosureArray, log_cap: FloatArray, certain: bool) -> Enclos
     Returns
     -------
     EnclosureArray
-        Enclosures below e^log_cap.
+        Enclosures with upper bounds of at most e^log_cap, and lower bounds that do not exceed them.
 
     Raises
     ------
@@ -152,7 +152,7 @@ def floored(bounds: EnclosureArray, log_floor: FloatArray, certain: bool) -> Enc
     Returns
     -------
     EnclosureArray
-        Enclosures above e^log_floor.
+        Enclosures with lower bounds of at least e^log_floor, and upper bounds that are not below them.
 
     Raises
     ------

@@ -32,7 +32,7 @@ def minimiser(c: FloatArray, low: FloatArray, high: FloatArray) -> tuple[FloatAr
     -------
     (array, array)
         Last c at which the function is proved to fall, and first c at which it is proved to rise, shape (...). They are
-        infinite where nothing is proved.
+        minus infinity and infinity where nothing is proved.
     """
     falls, rises = low[..., :-1] > high[..., 1:], low[..., 1:] > high[..., :-1]
     return np.where(falls, c[..., :-1], -np.inf).max(axis=-1), np.where(rises, c[..., 1:], np.inf).min(axis=-1)

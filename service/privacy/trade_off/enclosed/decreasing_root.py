@@ -142,7 +142,7 @@ def increasing_root(
     Returns
     -------
     Enclosure
-        The root.
+        The root. Each bound is `low`, `high` or a point whose enclosure proves on which side of the root it lies.
     """
     mirrored = decreasing_root(lambda points: function(-points), level, -high, -low, evidence)
     return -mirrored

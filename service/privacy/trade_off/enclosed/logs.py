@@ -25,7 +25,7 @@ class LogBounds(NamedTuple):
 
     @property
     def middle(self) -> FloatArray:
-        """A value between the bounds: the upper bound where the lower bound is minus infinity."""
+        """Midpoint of the bounds, or the upper bound where the lower bound is minus infinity."""
         return np.where(self.lower > -np.inf, 0.5 * (self.lower + self.upper), self.upper)
 
 
@@ -173,7 +173,7 @@ def placed(bounds: EnclosureArray, where: BoolArray, others: EnclosureArray) -> 
     where : array of bool
         Elements to replace.
     others : EnclosureArray
-        Their new values, in order.
+        Their new values, in order: one for each true entry of `where`.
 
     Returns
     -------

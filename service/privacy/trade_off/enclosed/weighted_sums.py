@@ -119,7 +119,7 @@ def log_moved(log_value: FloatArray, c: FloatArray, shift: FloatArray, side: int
     log_value : array
         Logarithm of the number.
     c, shift : array
-        The number moves by e^c shift, up or down.
+        The number moves by e^c shift: up for a positive, down for a negative `shift`.
     side : int
         -1 to round down, 1 to round up.
 

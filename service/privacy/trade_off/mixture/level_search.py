@@ -41,13 +41,14 @@ def best_level(
     Parameters
     ----------
     steer : Steer
-        The function of the level whose minimum is the number at a rate.
+        Function of rates and levels that is smallest at the best level of each rate, with its uncertainty (`Steer`).
     is_wide : callable
         Returns for indices of rates whether the enclosures of the points are still wide. Narrow points need no search.
     low, high : array of shape (n,)
         Intervals of the search.
     fine : array of shape (n,)
-        Share of the value of `steer` to which the minimum must be known.
+        Unit of the required accuracy: the search stops where `steer` rises by at most `FLAT` times this number, and the
+        spacing follows from `SECOND_ORDER` times this number.
 
     Returns
     -------

@@ -132,7 +132,7 @@ class LevelledCurve:
         """Return points of the curve whose slopes are about -e^c, found on the curve itself or on its inverse.
 
         The result has the shape (3, 10, n): the fields `rows`, `least` and `most` of `Level` for n levels c. `forward`
-        selects the curve. A search on the inverse returns points of the curve, too. It starts at `nodes`.
+        selects the curve. A search on the inverse returns points of the curve, too. Both searches start at `nodes`.
         """
         scores, known = nodes.forward if forward or nodes.backward is None else nodes.backward
         count = len(c)
@@ -193,13 +193,19 @@ class LevelledCurve:
 
     @cached_property
     def _first(self) -> FloatArray:
-        """Point of the curve at the false positive rate 0, with the rows of `Level`; its slope is taken as infinite."""
+        """Point of the curve at the false positive rate 0, with the rows of `Level`, shape (10,).
+
+        Its log slope is taken as infinity.
+        """
         singular = self._curve.singular_power
         return _edge(0.0, 0.0, 1.0, 1.0, _rest(singular), singular, np.inf)
 
     @cached_property
     def _last(self) -> FloatArray:
-        """Point at the smallest rate with type II error 0, with the rows of `Level`. Its log slope is -infinity."""
+        """Point at the smallest rate with type II error 0, with the rows of `Level`, shape (10,).
+
+        Its log slope is -infinity.
+        """
         flat = self._inverse.singular_power
         rest = _rest(flat)
         return _edge(

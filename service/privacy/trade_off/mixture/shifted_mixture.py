@@ -80,7 +80,7 @@ class Shifts:
 
     @staticmethod
     def of_law(law: AtomicLaw) -> Shifts:
-        """Return the losses of `law` with their masses."""
+        """Return the losses of `law` with their masses under H1."""
         return Shifts(law.losses, law.log_present, law.position_error, law.mass_error, law.dropped)
 
     def reversed(self) -> Shifts:

@@ -26,7 +26,8 @@ BaseT = TypeVar("BaseT", bound=AbstractTradeOff)
 class AbstractSampled(AbstractTradeOff, Generic[BaseT]):
     """Base class of both directions of a sampled step: a base curve and a sampling rate 0 < p < 1.
 
-    The base curve is that of the step without sampling.
+    The base curve is that of the step without sampling. `AbstractSampledAdd` and `AbstractSampledRemove` have the
+    formulas of the directions.
     """
 
     def __init__(self, base: BaseT, sample_rate: float) -> None:
@@ -92,7 +93,8 @@ class AbstractSampledRemove(AbstractSampled[BaseT]):
     Notes
     -----
     The profile is delta(eps) = p e^{eps + E} delta_inverse(-E) with E = ln(1 + (e^-eps - 1)/p) for eps < -ln(1 - p),
-    and 0 above.
+    and 0 above. delta_inverse is the profile of the inverse of the base curve. A subclass defines `_points_formula` and
+    `reversed`.
     """
 
     def __init__(self, base: BaseT, sample_rate: float) -> None:

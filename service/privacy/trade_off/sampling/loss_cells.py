@@ -86,7 +86,10 @@ class Cells:
 
 
 class CellStep(ABC):
-    """Step whose likelihood ratio is a non-decreasing function of one real number, which is divided into cells."""
+    """Step whose likelihood ratio is a non-decreasing function of one real number, which is divided into cells.
+
+    A subclass defines `spread`, `first_borders` and `cells`.
+    """
 
     __slots__ = ()
 

@@ -54,7 +54,7 @@ class FirstStep:
     swapped: bool = False
 
     def cells(self, borders: FloatArray) -> tuple[Cells, Cells]:
-        """Return the cells (noise intervals) between neighbouring borders, for both bounds of the shift."""
+        """Return the cells (noise intervals) between `borders`, for the lower and for the upper bound of the shift."""
         low = self.ends[0].cells(borders)
         high = low if self.ends[1] == self.ends[0] else self.ends[1].cells(borders)
         return (low.swapped(), high.swapped()) if self.swapped else (low, high)
@@ -159,8 +159,8 @@ class Sums:
     def near_root(self, epsilon: float, log_delta: float, most: float) -> tuple[float, float]:
         """Return approximate epsilons (nats) at which the lower and the upper sum for the profile are e^`log_delta`.
 
-        The slope of the lower sum at `epsilon` gives both. `most` is the largest result. Sums bound the profile of two
-        steps.
+        The slope of the lower sum at `epsilon` gives both; without a usable slope both are `epsilon`. `most` is the
+        largest result. Sums bound the profile of two steps.
         """
         near = SHORT * min(1 + epsilon, max(most - epsilon, SHORT))
         lower = self.lower(epsilon)

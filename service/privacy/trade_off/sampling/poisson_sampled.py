@@ -96,7 +96,8 @@ class PoissonSampledRemove(AbstractSampledRemove[AbstractShifted]):
     def _thresholds(self, target: FloatArray, sign: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return proved (lower, upper) bounds of thresholds t with (1 - p) F(t) + p F(t + `sign` mu) = `target` <= 1/2.
 
-        F is the distribution function of the noise, p the sampling rate and mu the shift.
+        F is the distribution function of the noise, p the sampling rate and mu the shift. Raises NumericalFailure if no
+        bounds are proved.
         """
         x, x_error = self.base.law.quantile(target)
         mu = self.base.shift.upper

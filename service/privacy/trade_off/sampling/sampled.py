@@ -110,10 +110,10 @@ class SampledRemove(AbstractSampledRemove[AbstractTradeOff]):
         return np.log(places) * (1 + error), np.log1p(-places[::-1]) * (1 + error), slope
 
     def _bracketed(self, target: FloatArray, *, inverse: bool) -> tuple[FloatArray, FloatArray]:
-        """Return rates of the base curve at which a function is proved to be below, and not below, `target`.
+        """Return rates of the base curve at which a function is proved to be at most, and at least, `target`.
 
         p is the sampling rate. The function is (1 - p) power(b) + p b at rates b of the inverse curve, or (1 - p) a + p
-        power(a) at rates a of the curve itself.
+        power(a) at rates a of the curve itself. Without a proof the rates are 0 and 1.
         """
         count = len(target)
         log_target = np.log(target)

@@ -210,7 +210,8 @@ class TwoSteps(AbstractTradeOff):
     def _level(self, near: float, rate: float) -> tuple[float, float]:
         """Return (lower, upper) bounds of the log slope c that minimises delta(c) + `rate` e^c.
 
-        delta is the profile of both steps, evaluated around c = `near`. The sum is convex in e^c.
+        delta is the profile of both steps, evaluated around c = `near`. The sum is convex in e^c. A bound without a
+        proof near `near` is infinite.
         """
         rounding = 4 * FUNCTION_ERROR
 

@@ -25,6 +25,8 @@ SLOPE_OUTWARD = OUTWARD[:2]
 class AbstractShifted(AbstractSelfInverse):
     """Trade-off curve f(alpha) = F(F^-1(1 - alpha) - mu), for a law F and an enclosed shift mu > 0.
 
+    A subclass defines `_profile_formula` and `largest_log_ratio`.
+
     Notes
     -----
     Power and type II error come from ln F on their own side: power = F(x + mu) and type II error = F(-x - mu) with x =

@@ -67,7 +67,7 @@ A_COMPONENT, A_SUM = 0.02, 60.0
 @final
 @dataclass(frozen=True)
 class NormalComponents:
-    """Components of a mixture of m normal laws of variance 1 on one side of 0, with weights whose sum is 1.
+    """Components of a mixture of m normal laws of variance 1 on one side of 0, with weights whose sum is at most 1.
 
     Attributes
     ----------
@@ -391,7 +391,8 @@ class GaussianMixtureTradeOff(AbstractTradeOff):
         """Return bounds of the thresholds of the outcome x at which the log-likelihood ratio is `epsilon` (nats).
 
         A threshold is a value of x, in standard deviations of the noise. The bounds are found by a search, which works
-        for any components. Lists of more than 64 epsilons start from guesses on a grid.
+        for any components. Lists of more than 64 epsilons start from guesses on a grid. A bound is infinite where no
+        point proves it.
         """
         if len(epsilon) <= FEW:
             guess = increasing_roots(self.log_ratio, epsilon, *self._far_ends(epsilon))

@@ -20,7 +20,10 @@ ValueAndError = tuple[FloatArray, FloatArray]
 
 
 class LocationLaw(ABC):
-    """Symmetric noise law F with a log-concave density. Methods accept arrays of any shape, and NumPy scalars."""
+    """Symmetric noise law F with a log-concave density. Methods accept arrays of any shape, and NumPy scalars.
+
+    A subclass defines `quantile`, `log_cdf`, `density` and `log_ratio`.
+    """
 
     __slots__ = ()
 

@@ -52,7 +52,10 @@ class ProfileTable:
         self._known = known[:, rising]
 
     def log_profile(self, epsilon: FloatArray) -> FloatArray:
-        """Return approximate ln of the privacy profile at `epsilon` from the table, at infinite epsilons too."""
+        """Return approximate ln of the privacy profile at `epsilon` from the table, at infinite epsilons too.
+
+        Left of the table the profile is taken as 1 - e^eps, and right of the table its logarithm as linear.
+        """
         known = self._known
         inside = np.clip(epsilon, known[0, 0], known[0, -1])
         place = np.clip(np.searchsorted(known[0], inside, side="right"), 1, known.shape[1] - 1)

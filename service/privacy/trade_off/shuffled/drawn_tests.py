@@ -70,7 +70,11 @@ class PointSearch:
         self.error = max(self.error[0], least), self.error[1]
 
     def chord(self) -> float:
-        """Bound the power from below by the chord of two tests that is highest at the rate; return its log slope."""
+        """Bound the power from below by the chord of two tests that is highest at the rate; return its log slope.
+
+        The chord bounds the type II error from above, too. Only its two tests are kept. The result is NaN if the chord
+        has no positive slope.
+        """
         left, right = (np.array(each) for each in (self._left, self._right))
         run = right[None, :, 0] - left[:, None, 0]
         with np.errstate(all="ignore"):
@@ -95,7 +99,7 @@ class PointSearch:
 
     @property
     def is_close(self) -> bool:
-        """Whether both pairs of bounds are close."""
+        """Whether both pairs of bounds are within the relative distance `CLOSE`."""
         (low, high), (least, most) = self.power, self.error
         return high - low <= CLOSE * high and most - least <= CLOSE * max(most, 1e-9)
 

@@ -71,7 +71,7 @@ def listed_mean(form: MeanForm) -> AtomicLaw:
 
 
 def rare_reports(form: MeanForm) -> int | None:
-    """Return the number m such that outcomes with at most m reports outside the most likely category are listed.
+    """Return a number m: outcomes with at most m reports outside the most likely category are to be listed.
 
     The mass of all other outcomes is negligible. The result is None if this needs too many outcomes.
     """

@@ -124,7 +124,8 @@ class MeanContour:
     def log_delta(self, epsilon: float, nodes: int) -> tuple[float, float, float]:
         """Return lower bound, approximation and upper bound of ln delta at `epsilon` >= 0, from `nodes` nodes.
 
-        The approximation subtracts half of the largest effect of the smoothing.
+        The approximation subtracts half of the largest effect of the smoothing. All three are minus infinity from the
+        largest log-likelihood ratio on, and `OUT_OF_RANGE` if doubles prove nothing.
         """
         terms = [float(each) for each in self.form.terms(exponential(epsilon))]
         if not max(terms) > 0:

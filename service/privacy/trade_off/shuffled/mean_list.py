@@ -84,7 +84,7 @@ class MeanList:
         Returns
         -------
         (array, array)
-            Bounds, shape (n,).
+            Bounds, shape (n,); minus infinity and 0 where doubles prove nothing.
         """
         with np.errstate(all="ignore"):
             terms, sizes = self._terms(epsilon)
@@ -112,7 +112,8 @@ class MeanList:
 class _Contours:
     """Contour integrals of mean forms with `terms`, shape (thresholds, categories), and n = `reports`.
 
-    `sizes` has the largest sum of both parts of a term for each threshold.
+    M is the log-moment function of the sum of n independent terms. `sizes` has the largest alpha_i + E beta_i for each
+    threshold, where a term is alpha_i - E beta_i.
     """
 
     def __init__(self, reports: float, weights: FloatArray, terms: FloatArray, sizes: FloatArray) -> None:
@@ -159,7 +160,10 @@ class _Contours:
         return np.maximum(s, least)
 
     def _log_moments(self, s: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return the log-moment M(s) of the sum of n terms, its error, and the law of one tilted term, for each s."""
+        """Return the log-moment M(s) of the sum of n terms, its error, and the law of one tilted term, for each s.
+
+        The error is a bound of the absolute error.
+        """
         n, exponents = self.n, s[:, None] * self.terms
         top: FloatArray = np.maximum(exponents.max(axis=1) - LARGEST, 0.0)
         flat = top == 0
@@ -211,10 +215,10 @@ class _Contours:
         return low - log_n - rounding, high - log_n + rounding
 
     def _pair(self, length: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the distance of the two terms that leave the fewest nodes for each contour, and their interval.
+        """Return |x_i - x_j| of the two terms that leave the fewest nodes of each contour, and a half-width.
 
-        Nodes count within this interval around an integer, half of its width given in turns. It is 1 if no two terms
-        rule out enough nodes. `length` is 2 pi over the distance of nodes.
+        Only nodes t count for which |x_i - x_j| t/(2 pi) is within the half-width of an integer. If no two terms rule
+        out enough nodes, the distance is 0 and the half-width 1. `length` is 2 pi over the distance of nodes.
         """
         best, widths = np.zeros_like(length), np.ones_like(length)
         fewest = np.full_like(length, np.inf)
@@ -239,7 +243,13 @@ class _Contours:
         margin: FloatArray,
         square: FloatArray,
     ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-        """Return the sums for C(0) and for D(0), divided by e^{M(s0)}, and bounds of their rounding."""
+        """Return the sums for C(0) and for D(0), divided by e^{M(s0)}, then bounds of their absolute rounding errors.
+
+        C(0) is the mean of V_+, and D(0) the density at 0, of the smoothed sum V of n terms (`mean_contour.py`). `step`
+        is the distance of nodes, and `nodes` their number. `rate` is the distance of nodes in turns of the pair of
+        terms of `_pair`, `width` the half-width, `margin` the rounding error of turns, and `square` the variance of the
+        smoothing.
+        """
         counts = np.where(width < 0.5, 2 * width * nodes + nodes * rate + 2, nodes + 1)
         found: list[tuple[FloatArray, ...]] = []
         start = 0
@@ -255,7 +265,10 @@ class _Contours:
     def _part(
         self, rows: slice, row: IndexArray, k: FloatArray, step: FloatArray, margin: FloatArray, square: FloatArray
     ) -> tuple[FloatArray, ...]:
-        """Return the sums of `_sums` for some rows, from nodes `k` of the contours with the indices `row` in `rows`."""
+        """Return the sums of `_sums` for some rows, from nodes `k` of the contours with the indices `row` in `rows`.
+
+        The other arguments are those of `_sums`, and so are the four results, one number for each contour.
+        """
         terms, tilted = self.terms[rows], self.tilted[rows]
         listed = len(k)
         for product, i, j in self._products(rows):
@@ -291,9 +304,10 @@ class _Contours:
     def _transforms(
         self, terms: FloatArray, tilted: FloatArray, t: FloatArray, square: FloatArray, s0: FloatArray
     ) -> tuple[NDArray[np.complex128], FloatArray]:
-        """Return e^{M(s0 + i t) - M(s0)} at the heights `t`, and a bound of its error.
+        """Return e^{M(s0 + i t) - M(s0)} at the heights `t`, and a bound of its absolute error.
 
-        `terms` and `tilted` have one row for each height.
+        M is the log-moment function of the sum of n terms and of the smoothing, whose variance is `square`. `terms` and
+        `tilted` have one row for each height.
         """
         n = self.n
         half = 0.5 * terms * t[:, None]
@@ -316,7 +330,10 @@ class _Contours:
         return size * np.exp(1j * phase), error
 
     def _aliases(self, length: FloatArray, square: FloatArray, most: FloatArray, log_total: FloatArray) -> FloatArray:
-        """Return upper bounds of the aliases of C(0), divided by e^{M(s0)}, for the periods `length`."""
+        """Return upper bounds of the aliases of C(0), divided by e^{M(s0)}, for the periods `length` (see `_sums`).
+
+        `square` is the variance of the smoothing, `most` an upper bound of C(0)/e^{M(s0)}, and `log_total` M(s0).
+        """
         s0, log_right = self.s0, np.full_like(length, np.inf)
         least = 0.5 * length / np.maximum(self.curvature + square, 1e-300)
         for share in SHARES:  # every s1 > s0 gives a bound
@@ -333,7 +350,7 @@ class _Contours:
 
 
 def _counted(nodes: FloatArray, rate: FloatArray, width: FloatArray) -> tuple[IndexArray, FloatArray]:
-    """Return the nodes k from 0 to `nodes` where k `rate` is within `width` of an integer, with their rows.
+    """Return (rows, k) of the nodes k from 0 to `nodes` of each row where k `rate` is within `width` of an integer.
 
     All nodes of a row are returned where the width is at least 1/2.
     """
@@ -359,7 +376,7 @@ def _ranges(lengths: IndexArray) -> FloatArray:
 
 
 def _in_two_parts(ratios: tuple[Any, ...]) -> tuple[FloatArray, FloatArray]:
-    """Return fractions as the nearest doubles, and the doubles nearest to what is missing."""
+    """Return fractions `ratios` as the nearest doubles, and the doubles nearest to the remainders."""
     first = [float(each) for each in ratios]
     rest = [float(each - type(each)(part)) for each, part in zip(ratios, first, strict=True)]
     return np.array(first), np.array(rest)

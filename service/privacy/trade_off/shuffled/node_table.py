@@ -37,7 +37,7 @@ FAINTEST: Final = 1e-290
 @final
 @dataclass(frozen=True)
 class NodeTable:
-    """Enclosures of ln delta at rising nodes from 0 to the largest loss.
+    """Enclosures of ln delta, for the privacy profile delta of a curve, at rising nodes from 0 to the largest loss.
 
     Attributes
     ----------
@@ -91,7 +91,7 @@ def listed_law(right: NodeTable, left: NodeTable, side: int) -> AtomicLaw | None
     Parameters
     ----------
     right, left : NodeTable
-        Tables of a profile and of that of the swapped hypotheses, with one step.
+        Tables of the profile of the curve and of that of the swapped hypotheses, with one step.
     side : int
         -1 or 1.
 
@@ -168,7 +168,11 @@ def _half(table: NodeTable, side: int) -> _Half:
 
 
 def _excess(table: NodeTable, low: FloatArray) -> FloatArray:
-    """Return by how much lower bounds at the nodes must be reduced, so that their chords are below the profile."""
+    """Return by how much lower bounds at the nodes must be reduced, so that their chords are below the profile.
+
+    `low` has the lower bounds of delta (not its logarithm) at all nodes of `table` but the last. The result has the
+    same shape.
+    """
     gaps = np.diff(table.nodes[:-1])
     high = np.exp(np.maximum(table.high[:-1], -690.0))
     wide, narrow = np.expm1(gaps), -np.expm1(-gaps)

@@ -187,19 +187,19 @@ class OnesContour:
         return OnesNear(low, min(high, 0.0), self.tests(mass, tail, scale))
 
     def tests(self, mass: Ends, tail: Ends, scale: float) -> BoundedTests:
-        """Return the tests of which `values` gives bounds of r(J - 1) and of P(R >= J), and ln of their unit.
+        """Return the tests "at least J ones", from bounds of r(J - 1) and of P(R >= J) as `values` returns them.
 
         Parameters
         ----------
         mass, tail : (array, array)
-            Lower and upper bounds, shape (n,).
+            Lower and upper bounds of r(J - 1), and of P(R >= J), for n numbers J; shape (n,).
         scale : float
-            ln of the unit.
+            ln of the unit of these bounds.
 
         Returns
         -------
         BoundedTests
-            The tests "at least J ones".
+            The tests "at least J ones"; a single test without any information if the unit is too large.
         """
         if scale > LARGEST_SCALE:  # no bound of a test is below 1
             return BoundedTests.of(np.ones(1), np.zeros(1))

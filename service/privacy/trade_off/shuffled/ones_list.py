@@ -81,7 +81,10 @@ def ones_tests(ones: Ones, epsilon: FloatArray) -> BoundedTests:
 @final
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """Thresholds `epsilon` of one contour, about the best J of each in `starts`, and distances from it in `around`."""
+    """Thresholds `epsilon` of one contour, about the best J of each in `starts`, and distances from it in `around`.
+
+    J is the number of ones from which a test rejects H0.
+    """
 
     epsilon: FloatArray
     starts: FloatArray
@@ -105,7 +108,11 @@ def _contours(ones: Ones, epsilon: FloatArray) -> list[tuple[OnesContour, _Part]
 
 
 def _tilted(ones: Ones, epsilon: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return about the tilt where P(J) = E Q(J) for each threshold, and the mean and deviation there; steers only."""
+    """Return about the tilt where P(J) = E Q(J) for each threshold, and the mean and deviation there; steers only.
+
+    P and Q are the masses of the number J of ones under H1 and H0, and E = e^`epsilon`. The mean and the standard
+    deviation are those of the tilted number of ones of the others.
+    """
     p = float(ones.ratio)
     a, b = p / (p + 1), 1 / (p + 1)
     kinds = ((ones.others, a, b), (ones.swapped().others, b, a))

@@ -64,7 +64,7 @@ ProvedBounds = Callable[[FloatArray, tuple[FloatArray, FloatArray]], tuple[float
 class ProfileCurve(AbstractTradeOff):
     """Trade-off curve with enclosures of ln delta(eps) for eps >= 0, in both directions.
 
-    Subclasses define `log_delta`, `largest_log_ratio` and `reversed`.
+    delta is the privacy profile. Subclasses define `log_delta`, `rough_log_delta`, `largest_log_ratio` and `reversed`.
 
     Attributes
     ----------
@@ -195,7 +195,10 @@ class ProfileCurve(AbstractTradeOff):
         return NodeTable(nodes, low, high, step, places)
 
     def listed_law(self, side: int) -> AtomicLaw | None:
-        """Return a law of finitely many losses that is no easier to attack (`side` -1) or no harder (1), or None."""
+        """Return a law of finitely many losses that is no easier to attack (`side` -1) or no harder (1), or None.
+
+        None means that the bounds of the table leave no mass to its nodes.
+        """
         right, left = self.table, self._swapped.table
         return listed_law(right, left, side)
 
@@ -270,7 +273,7 @@ class ProfileCurve(AbstractTradeOff):
 
     @cached_property
     def _listed_profiles(self) -> tuple[FloatArray, tuple[FloatArray, FloatArray], tuple[FloatArray, FloatArray]]:
-        """Thresholds of the table and their negatives, and (lower, upper) of ln of both profiles; shape (n,) each."""
+        """Rising thresholds c with -c, and (lower, upper) of ln delta(c), then of ln delta'(c); shape (n,) each."""
         nodes = self.table.nodes
         # Beyond the largest loss the profile is 0, so that the best threshold is never at an end of the list.
         nodes = np.concatenate([nodes, nodes[-1] + self.scale * np.array([1.0, 2.0])])

@@ -32,7 +32,10 @@ def rough_root(log_delta: Callable[[float], float], target: float, top: float) -
 
 
 def lowest(steer: Callable[[float], float], bottom: float, top: float, close: float) -> float:
-    """Return about the point of [`bottom`, `top`] where `steer` is smallest, to within `close`."""
+    """Return about the point of [`bottom`, `top`] where `steer` is smallest, to within `close`.
+
+    If `steer` has several minima, the result may be near any of them.
+    """
     from scipy.optimize import minimize_scalar
 
     found: Any = minimize_scalar(steer, bounds=(bottom, top), method="bounded", options={"xatol": close})
@@ -40,9 +43,10 @@ def lowest(steer: Callable[[float], float], bottom: float, top: float, close: fl
 
 
 def vertex(points: Sequence[float], values: Sequence[float]) -> float:
-    """Return the minimum of the parabola through three points, at most one distance beyond them.
+    """Return the argument at which the parabola through three points is smallest.
 
-    The middle point is returned if no such parabola has a minimum.
+    The result is moved to at most one spacing beyond the outer points. The middle point is returned if no such parabola
+    has a minimum.
     """
     (a, b, c), (x, y, z) = points, values
     if not a < b < c or not all(map(math.isfinite, values)):

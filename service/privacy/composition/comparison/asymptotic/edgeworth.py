@@ -101,9 +101,9 @@ class EdgeworthTails(ApproximateTails):
 def tail_series(cumulants: FloatArray, order: int) -> FloatArray:
     """Return the coefficients c_j of He_j(x), j = 0 to 11, in the Edgeworth series of a tail, shape (12,).
 
-    The series is P(S > c) = Phi(-x) + phi(x) sum_j c_j He_j(x), with the standardised threshold x and the Hermite
-    polynomials He_j. `cumulants` has the first six cumulants of S. Source: Petrov 1975. `order` is the highest power of
-    1/sqrt(number of steps) in the series.
+    The series is P(S > c) = Phi(-x) + phi(x) sum_j c_j He_j(x), with the standardised value x of the threshold c and
+    the Hermite polynomials He_j. `cumulants` has the first six cumulants of S. Source: Petrov 1975. `order` is the
+    highest power of 1/sqrt(number of steps) in the series.
     """
     deviation = math.sqrt(cumulants[1])
     # Two divisions: the square of the variance is a double, but its third power may be out of range.

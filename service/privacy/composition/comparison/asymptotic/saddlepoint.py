@@ -52,10 +52,11 @@ def saddlepoint_pair(steps: Steps, options: EngineOptions) -> TradeOffPair:
     Notes
     -----
     K(s) = ln E0 e^{sS} is the log-moment function of the loss, and P_s the law tilted by e^{sS}. The tilt s solves
-    K'(s) = c. For H0, w^2/2 = s K' - K = KL(P_s, P0) and u = s sqrt(K''). For H1, s - 1 and P1 replace s and P0. w and
-    u have the sign of s (s - 1 for H1). At the mean, the limit -l3/6 of the standardised third cumulant l3 replaces the
-    difference 1/u - 1/w. The tails are exact for Gaussian steps. The relative error is about 1/N for N steps in the
-    bulk and in the tails, with either sign. The tails are meaningless if the loss has few values.
+    K'(s) = c for the threshold c. For H0, w^2/2 = s K' - K = KL(P_s, P0) and u = s sqrt(K''). For H1, s - 1 and P1
+    replace s and P0. w and u have the sign of s (s - 1 for H1). At the mean, the limit -l3/6 of the standardised third
+    cumulant l3 replaces the difference 1/u - 1/w. The tails are exact for Gaussian steps. The relative error is about
+    1/N for N steps in the bulk and in the tails, with either sign. The tails are meaningless if the loss has few
+    values.
     """
     del options
     loss = composed_loss(steps, "saddlepoint")
@@ -91,7 +92,7 @@ class SaddlepointTails(ApproximateTails):
     def _table(self) -> tuple[FloatArray, FloatArray]:
         """Increasing tilts s that cover both hypotheses from far left to far right, and their thresholds K'(s).
 
-        K is the log-moment function of the loss.
+        K is the log-moment function of the loss. Both arrays have one axis.
         """
         tilts = np.unique(np.concatenate((self.grid(0), self.grid(1))))
         return tilts, np.maximum.accumulate(self.thresholds(tilts))

@@ -119,7 +119,7 @@ class DrawnLaw:
     def coarser(self) -> DrawnLaw:
         """Return the law on every other lattice point.
 
-        Mass between the kept points moves up or down at random, which keeps the means.
+        Half of the mass at each removed point moves up and half moves down, which keeps the means.
         """
         padded = np.pad(self.masses, ((0, 0), (0, 1 - self.masses.shape[1] % 2)))
         kept, halves = padded[:, ::2].copy(), 0.5 * padded[:, 1::2]
@@ -163,10 +163,10 @@ def _transform_noise(first: FloatArray, second: FloatArray, size: int) -> FloatA
     """Bound the sum of the errors of all cells of a convolution by transforms of length `size`, shape (2,).
 
     `first` and `second` are the masses of both laws, shape (2, cells), with a row for each hypothesis. The Euclidean
-    norm of the errors of all cells is known. It bounds the sum with a factor sqrt(size). The transform of each law has
-    an error of TRANSFORM_ERROR per level, relative to the law's norm, and is multiplied by a transform that is at most
-    1. The inverse transform has this error relative to the norm of the product, which is at most the smaller norm. The
-    factor 2 covers the division of the masses by their sum.
+    norm of the errors of all cells is known. The norm bounds the sum with a factor sqrt(size). The transform of each
+    law has an error of TRANSFORM_ERROR per level, relative to the law's norm, and is multiplied by a transform that is
+    at most 1. The inverse transform has this error relative to the norm of the product, which is at most the smaller
+    norm. The factor 2 covers the division of the masses by their sum.
     """
     one, other = (np.sqrt(np.einsum("ij,ij->i", masses, masses)) for masses in (first, second))
     levels = math.log2(size) + 2  # includes a level for the products of transforms

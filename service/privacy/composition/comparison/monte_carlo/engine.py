@@ -226,7 +226,8 @@ class MonteCarloTradeOff(AbstractTradeOff):
     def _profile(self, epsilon: FloatArray, least: FloatArray, most: FloatArray) -> EnclosureArray:
         """Return enclosures of delta(epsilon) from the bounds `least` and `most`, intersected with general bounds.
 
-        Every profile is at least 1 - e^epsilon and the singular mass, and equals that mass beyond the largest loss.
+        Every profile is at least 1 - e^epsilon and the singular mass, and equals that mass beyond the largest loss. All
+        arrays have the shape of `epsilon`.
         """
         floor = np.abs(np.expm1(np.minimum(epsilon, 0.0)))
         singular = self.singular_power
@@ -266,7 +267,7 @@ class MonteCarloTradeOff(AbstractTradeOff):
     def _mean_excess(self, thresholds: FloatArray) -> FloatArray:
         """Return the sample mean of (1 - e^{threshold - D})_+ over the draws D under H1, at each threshold.
 
-        A draw D is a rounded loss of the run.
+        A draw D is a rounded loss of the run. The result has the shape of `thresholds`.
         """
         samples = self._draws.samples
         first = np.searchsorted(self._ascending[1], thresholds, side="right")

@@ -134,7 +134,7 @@ class DeformedContour:
 
         M is the moment-generating function of the loss of one step, an integral along a path with the parameter tau.
         The error is absolute. `kind` and `panel` are indices. The list of nodes is empty where the sum would be too
-        long.
+        long, or no spacing has a small enough error.
         """
         layout, panels, grid = self._layout, self._layout.panels, self._layout.grids[kind]
         least, count = float(self._least[kind]), grid.step.count

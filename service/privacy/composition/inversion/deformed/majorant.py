@@ -263,7 +263,8 @@ class MajorantGrid:
         """Return about ln B_G(z) for each of P paths G at its own V points z, shape (P, V).
 
         B_G(z) is the integral of |g w^z| along a path G of complex outcomes of the step, with their density g under H0
-        and the likelihood ratio w. The result is the logarithm of the trapezoid sum without error terms.
+        and the likelihood ratio w. The result is the logarithm of the trapezoid sum without error terms. No bound
+        depends on the result.
         """
         return np.concatenate(
             [self._plain(taken(paths, some), z[some]) for some in _batches(z, self.rough_tau.size, _A_ROUGH_NODE)]
@@ -450,10 +451,10 @@ class MajorantGrid:
         return np.minimum(damped, undamped)
 
     def _far_hump(self, near: FloatArray | float) -> FloatArray | float:
-        """Return a bound of |d ln b/dv| and of |ln b - ln(1 - p)| where Re v >= `near`; 0 where b = 1.
+        """Return an upper bound of |d ln b/dv| and of |ln b - ln(1 - p)| where Re v >= `near`; 0 where b = 1.
 
         b is the density of H0 at the outcome v relative to the normal density. b(v) = 1 - p + p e^{-v + offset} for
-        mirrored steps, with the sampling rate p, and else 1.
+        mirrored steps, with the sampling rate p, and else 1. The result has the shape of `near`.
         """
         if not self.step.mirrored:
             return 0.0

@@ -101,9 +101,9 @@ class Panel(NamedTuple):
     start, end : (Q,)
         Ends of the panels.
     paths, end_bounds, strips : tuples
-        For each kind of step: its paths, bounds (Q, 2) of ln B at both ends, and strips at both ends and at 0.
+        For each kind of step: its paths, upper bounds (Q, 2) of ln B at both ends, and strips at both ends and at 0.
     corners, corner_bounds : (Q, 8)
-        Corners of the octagons, and the bounds of sum N ln B there.
+        Corners of the octagons, and upper bounds of sum N ln B there.
     distances : (Q, 2)
         Distances of the octagons from 0 and 1.
     rule : (Q,)
@@ -204,8 +204,8 @@ class ContourLayout:
     def cost(self) -> float:
         """Return a number that ranks contours: the smallest is the least expensive, infinity is unusable.
 
-        It adds half of the number of panels, the largest ln|F| on the panels, and a tenth of the digits (in nats) that
-        the error aimed at lies below 1. F is the integrand relative to its value on the real axis.
+        The number adds half of the number of panels, the largest ln|F| on the panels, and a tenth of the digits (in
+        nats) that the error aimed at lies below 1. F is the integrand relative to its value on the real axis.
         """
         corners, size = self._corners
         if len(corners) < 2:
@@ -285,7 +285,7 @@ class ContourLayout:
 
         A path is the line of integration of a moment in the plane of the step's outcome. Paths are lists of indices
         (Q,) in the family of each kind, and radii are indices (Q,) in `_RADII`. `starts` and `ends` are the end points
-        of the panels.
+        of the panels. Bounds are proved later, for any choice.
         """
         paths = self._chosen_paths(starts, ends)
         polygons = _polygons(starts, ends, _RADII)
@@ -367,7 +367,7 @@ class ContourLayout:
         self._beyond_bounds, self._closing = total, closing
 
     def _log_rules(self, panels: Panel, shift: FloatArray) -> FloatArray:
-        """Return ln of the quadrature error of Q panels for the integrals I0, I1, ID, shape (3, Q, C).
+        """Return ln of bounds of the quadrature error of Q panels for the integrals I0, I1, ID, shape (3, Q, C).
 
         I0 and I1 are the tails of the loss under H0 and H1, and ID is its profile, at C thresholds center + `shift`
         (nats).
@@ -388,11 +388,12 @@ class ContourLayout:
         return np.logaddexp(rule, self._log_rest(shift))
 
     def _log_rest(self, shift: FloatArray) -> FloatArray:
-        """Return ln of the vertical rest (1/pi) int |F| dt/t at C thresholds center + `shift`, for I0, I1, ID; (3, C).
+        """Return ln of bounds of the vertical rest of I0, I1, ID at C thresholds center + `shift`, shape (3, C).
 
         The vertical rest is the part of the contour above its last panel. F is the integrand of the inversion, I0 and
-        I1 are the tails of the loss under both hypotheses, and ID is its profile. The rest is bounded by blocks [t, 2t]
-        of the height t, the last of which uses |M| <= V/t of one step, with a constant V.
+        I1 are the tails of the loss under both hypotheses, and ID is its profile. The rest is (1/pi) int |F| dt/t for
+        I0 and I1, and (1/pi) int |F| dt/t^2 for ID. It is bounded by blocks [t, 2t] of the height t, the last of which
+        uses |M| <= V/t of one step, with a constant V.
         """
         sizes = self.log_sizes(self._beyond_bounds[:, None], self._beyond[:, None], shift)
         heights = np.log(self._beyond.imag)[:, None]

@@ -127,7 +127,8 @@ class MixtureValues(NamedTuple):
     def at(step: SampledStep, v: ComplexArray) -> MixtureValues:
         """Return the values of the density ratio a at complex outcomes v of the step, in the shape of v.
 
-        They are computed from e^-u right of the zeros of a, and from e^u left of them, with u = v + `step.log_odds`.
+        The values are computed from e^-u right of the zeros of a, and from e^u left of them, with u = v +
+        `step.log_odds`.
         """
         u = v + step.log_odds
         right = u.real > 0
@@ -141,11 +142,11 @@ class MixtureValues(NamedTuple):
         )
 
     def nearby(self, move: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return bounds of |r| and |1 - r| within the distance `move` of each v, infinite where no bound is known.
+        """Return upper bounds of |r| and |1 - r| within the distance `move` of each v, infinite where none is known.
 
         r = d ln a/dv = e^u/(1 + e^u) with u = v + ln(p/(1 - p)) + offset (`MixtureValues`). The bounds follow from |1 +
         e^u| >= |1 + e^u0| - |e^u0| (e^move - 1) for u within `move` of u0. r is the responsibility, and p the sampling
-        rate.
+        rate. Both arrays have the shape (P, J) of P paths with J nodes each.
         """
         size = np.abs(self.responsibility)
         room = 1 - size * np.expm1(move)
@@ -248,7 +249,7 @@ class PathValues(NamedTuple):
 def log1p(q: ComplexArray) -> ComplexArray:
     """Return the principal value of ln(1 + q) for complex q.
 
-    The error is a few units of rounding relative to |ln(1 + q)| for small q.
+    The error is a few units of rounding relative to |ln(1 + q)| for small q. The result has the shape of q.
     """
     square = 2 * q.real + (q.real**2 + q.imag**2)
     return 0.5 * np.log1p(square) + 1j * np.arctan2(q.imag, 1 + q.real)

@@ -41,11 +41,11 @@ _LEAST = 1e-13
 def rough_threshold(
     steps: Sequence[SampledStep], gaussian_mu_squared: float, alpha: float, core: tuple[float, float], guess: float
 ) -> float:
-    """Return the approximate c with P0(S > c) = alpha, in nats; NaN where the lattice does not reach it.
+    """Return the approximate c with P0(S > c) = alpha, in nats, or NaN.
 
     S is the privacy loss of a run: the `steps`, and a Gaussian part of total mu^2 = `gaussian_mu_squared`. `core` is
     the mean and standard deviation of S without far jumps. `guess` is a threshold not far below c. A jump is the large
-    loss of a step.
+    loss of a step. The result is NaN where the lattice does not reach c, or alpha is at most 1e-13.
     """
     mean, deviation = core
     low, high = mean - _BELOW * deviation, mean + max(_ABOVE * max(guess - mean, -mean), _BELOW * deviation)

@@ -249,7 +249,7 @@ class DeformedRun:
     def _next_epsilon(self, contour: DeformedContour, delta: float, low: float, high: float) -> float:
         """Return the root (nats) of the profile at `delta` on a contour, or one step of Newton's method towards it.
 
-        A step serves where no root is found in [`low`, `high`]. It is clipped to that interval.
+        A step serves where no root is found in [`low`, `high`]. The result of the step is clipped to that interval.
         """
         root = float(solve_profile(contour, np.array([delta]), at_center=True)[0])
         if low <= root <= high:
@@ -279,7 +279,7 @@ class DeformedRun:
 
         Unless reflected, the loss is a normal core plus one rare jump. The profile of a reflected loss is about a third
         of the tail times the distance from the largest loss. The result is NaN for a reflected loss without simulated
-        losses (`_drawn`).
+        losses (`_drawn`). No bound depends on the result.
         """
         if self._reflected:
             levels = -np.geomspace(0.01, 40.0, 60)  # scores
@@ -293,7 +293,7 @@ class DeformedRun:
         """Return about ln delta at the epsilons `eps` (nats), of their shape, for a run that is not reflected.
 
         The loss is taken as a normal core plus one rare jump. The core is the loss without jumps, and a jump is the
-        large loss of a step (`DeformedRun`).
+        large loss of a step (`DeformedRun`). No bound depends on the result.
         """
         score = eps / self.deviation + 0.5 * self.deviation
         about = log_ndtr(-score) + np.log(self.deviation / (1 + score))
@@ -425,7 +425,7 @@ class DeformedRun:
         """Return about the theta > 1 at which ln F(theta) - (theta - 1) `center` is smallest.
 
         F(theta) = E0 e^{theta S} is the moment of the run's loss S under H0, and `center` a threshold in nats. `grids`
-        serve the moments.
+        serve the moments. No bound depends on the result.
         """
         tilts = 1 + np.geomspace(1e-2, 60 / min(self.deviation, 1.0), 120)
         return float(tilts[np.argmin(self._real(grids, tilts) - (tilts - 1) * center)])
@@ -433,7 +433,8 @@ class DeformedRun:
     def _real(self, grids: Grids, tilts: FloatArray) -> FloatArray:
         """Return about ln F(theta) at the real numbers theta = `tilts`, of their shape.
 
-        F(theta) = E0 e^{theta S} is the moment of the run's loss S under H0, for which `grids` serve.
+        F(theta) = E0 e^{theta S} is the moment of the run's loss S under H0, for which `grids` serve. No bound depends
+        on the result.
         """
         there = 1 - tilts if self._reflected else tilts
         total = 0.5 * self._mu_squared * tilts * (tilts - 1)
@@ -445,7 +446,7 @@ class DeformedRun:
         """Return an estimate of the threshold c (nats) with P0(S > c) = `alpha` for the privacy loss S of the run.
 
         If the run is not reflected and a lattice of the loss reaches this tail, the estimate comes from the law on the
-        lattice. Otherwise it is that of `_first_threshold`, which may be NaN.
+        lattice. Otherwise it is that of `_first_threshold`, which may be NaN. No bound depends on the result.
         """
         guess = self._first_threshold(alpha)
         if self._reflected or not math.isfinite(guess):
@@ -456,8 +457,9 @@ class DeformedRun:
     def _first_threshold(self, alpha: float) -> float:
         """Return an estimate of the threshold c (nats) with P0(S > c) = `alpha` for the privacy loss S of the run.
 
-        It comes from simulated losses for runs of few steps. Otherwise S is taken as a normal core plus, to the right,
-        one rare jump. The loss in the reversed direction, -S, has the estimate by the saddle point.
+        The estimate comes from simulated losses for runs of few steps. Otherwise S is taken as a normal core plus, to
+        the right, one rare jump. The loss in the reversed direction, -S, has the estimate by the saddle point. No bound
+        depends on the result.
         """
         mean, deviation = self._mean, self.deviation
         # The score of the losses between the loss's extreme and the threshold.
@@ -508,6 +510,7 @@ class DeformedRun:
         The share is Phi(`score`) with the normal distribution function Phi, and the extreme is the least loss (the
         largest one for swapped hypotheses). The result is NaN without simulated losses, or where fewer than ten of them
         lie beyond the distance. For shares of fewer than ten simulated losses it is extrapolated linearly in the score.
+        No bound depends on the result.
         """
         if len(self._drawn) == 0:
             return math.nan
@@ -525,7 +528,7 @@ class DeformedRun:
 
         S is the privacy loss of the run, and P0 its law under H0 of this direction. The approximation serves, because
         the tail of a loss with an extreme is unimodal. The result is NaN if the grids of the moments would be too
-        large, or no tilt has a usable approximation.
+        large, or no tilt has a usable approximation. No bound depends on the result.
         """
         grids = self._grids(45.0 + math.log(self._count) - math.log(alpha), 1.0)
         if grids is None:
@@ -541,7 +544,7 @@ class DeformedRun:
 
 
 def _proved_root(contour: DeformedContour, threshold: float, delta: float) -> tuple[float, float] | None:
-    """Return proved bounds (nats) of the smallest eps at which the privacy profile is at most `delta`, or None.
+    """Return a lower and an upper bound (nats) of the smallest eps with a privacy profile of at most `delta`, or None.
 
     `threshold` is the approximate eps. `contour` gives enclosures of the profile near that threshold. The result is
     None if these enclosures are too wide for a proof.
@@ -561,7 +564,7 @@ def _core(step: SampledStep) -> tuple[float, float]:
     """Return about mean and variance under H0 of the total loss of all steps of one kind, without far jumps.
 
     The mean is in nats and the variance in nats squared. Far jumps have a normal score above 4, or an outcome v >=
-    -`step.log_odds`, where both parts of the mixture are equal.
+    -`step.log_odds`, where both parts of the mixture are equal. No bound depends on the result.
     """
     y = np.linspace(-4.0 if step.mirrored else -9.0, 4.0, 1301)
     v = y / step.sigma + step.mean

@@ -74,8 +74,8 @@ def spacing_for(strips: Strips, panel: int, log_scale: FloatArray, log_goal: flo
 def moments(nodes: PathNodes, real: RealArray, imag: RealArray) -> Moments:
     """Return M(z) - 1 at the nodes z = `real` + i `imag`, shape (n,), by trapezoid sums over one path.
 
-    M is the moment-generating function of the loss of one step. The errors are rounding, and the effect of moving z by
-    8 u |z| with the unit roundoff u.
+    M is the moment-generating function of the loss of one step. The error bounds cover rounding, and moving z by 8 u
+    |z| with the unit roundoff u, but not the error of the trapezoid rule.
     """
     chunks = (slice(first, first + nodes.batch) for first in range(0, len(real), nodes.batch))
     return joined([_chunk(nodes, real[chunk], imag[chunk]) for chunk in chunks])
@@ -180,9 +180,9 @@ class _LogValues:
     size : (n,)
         |ln a|.
     error : (n,)
-        Bound of the absolute error of ln a for exact v.
+        Upper bound of the absolute error of ln a for exact v.
     responsibility : (n,)
-        Bound of |d ln a/dv|.
+        Upper bound of |d ln a/dv|.
     """
 
     modulus: RealArray
@@ -218,8 +218,8 @@ class _Ratio:
     def along(self, real: RealArray, imag: RealArray, *, from_least: bool) -> _LogValues:
         """Return ln a at v = `real` + i `imag`, |`imag`| < pi, with error bounds, all of one shape.
 
-        a(v) = 1 - p + p e^{v + offset} with the sampling rate p. It is computed from p (e^{v + offset} - 1), or right
-        of its zeros from e^-u with u = v + ln(p/(1 - p)) + offset. `from_least` subtracts ln(1 - p).
+        a(v) = 1 - p + p e^{v + offset} with the sampling rate p. The logarithm is computed from p (e^{v + offset} - 1),
+        or right of its zeros from e^-u with u = v + ln(p/(1 - p)) + offset. `from_least` subtracts ln(1 - p).
         """
         dtype, rate, unit = self.dtype, self.rate, roundoff(self.dtype)
         u = real + self.log_odds

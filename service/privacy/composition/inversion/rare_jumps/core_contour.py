@@ -57,7 +57,7 @@ class Jumps:
     mass : float
         Upper bound of that probability.
     farther : tuple of tuple
-        Bounds of the mass of larger jumps under H1, and under H0.
+        Upper bounds of the mass of larger jumps under H1, and under H0.
     """
 
     law: CoreLaw
@@ -149,9 +149,9 @@ class CoreContour:
         """Return `(lower, upper, log_scale)`: the inversion integral lies in e^log_scale [lower, upper].
 
         The integral runs along Re z = `tilt` and gives psi(epsilon), the profile of the sum of n losses without large
-        ones. With a `jump` (the law of one large loss) it gives the mean of the profile over the jump. M is the moment
-        of one loss. `exponents` has ln of bounds of e^{-s epsilon} M(s)^n at all tilts s, times the moment of the jump.
-        The bounds are infinite where none is known.
+        ones. With a `jump` (the law of one large loss, or None) it gives the mean of the profile over the jump. M is
+        the moment of one loss. `exponents` has ln of upper bounds of e^{-s epsilon} M(s)^n at all tilts s, times the
+        moment of the jump. The bounds are infinite where none is known.
         """
         unknown = -math.inf, math.inf, 0.0
         moment = 1 + float(self._core.growth(np.array([tilt]))[0])
@@ -191,7 +191,7 @@ class CoreContour:
         return total - error, total + error, log_value
 
     def _period(self, tilt: float, exponents: FloatArray) -> tuple[float, float]:
-        """Return a period T = 2 pi/h of the trapezoid sum with step h, and ln of a bound of its alias terms.
+        """Return a period T = 2 pi/h of the trapezoid sum with step h, and ln of an upper bound of its alias terms.
 
         The bound is the best Chernoff bound at the tilts on either side of `tilt`, whose logarithms are `exponents`.
         Alias terms are the errors of the trapezoid sum along the inversion contour, and tilts are real exponents of the
@@ -223,7 +223,7 @@ class CoreContour:
         return np.exp(self._count * moved - 1j * heights * self._epsilon), uncertain
 
     def _rest(self, tilt: float, height: float, least: float, spacing: float) -> float:
-        """Return a bound of the terms of the trapezoid sum beyond a height, relative to M(k)^n, where k is the `tilt`.
+        """Bound the terms of the trapezoid sum beyond a height from above, relative to M(k)^n with the `tilt` k.
 
         M is the moment-generating function of one of n losses, `least` is a lower bound of M(k), and h = `spacing` is
         the step of the sum. A term at t is at most (h/pi) (|M(k + it)|/M(k))^n/t^2, and a sum of h/t^2 beyond t at most

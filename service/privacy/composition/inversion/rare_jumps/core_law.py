@@ -119,10 +119,10 @@ class CoreLaw:
         self._turned = across * slopes / (1 - rate) * (1 + 1e-9)
 
     def _log_ellipses(self, tilt: float) -> FloatArray:
-        """Return ln of the error of each panel's rule for the integrand g a e^{kL}, by each ellipse, (radii, panels).
+        """Return ln of the error bound of each panel's rule for the integrand g a e^{kL}, by each ellipse.
 
-        It is the rule's factor times the largest |g a e^{kL}| on the ellipse, k = `tilt`, with the density g a of a
-        step's outcome under H1 and the loss L.
+        The shape is (radii, panels). The bound is the rule's factor times the largest |g a e^{kL}| on the ellipse, k =
+        `tilt`, with the density g a of a step's outcome under H1 and the loss L.
         """
         present = np.maximum((1 + tilt) * self._present[0], (1 + tilt) * self._present[1])
         absent = np.maximum(-tilt * self._absent[0], -tilt * self._absent[1])
@@ -152,7 +152,7 @@ class CoreLaw:
     def deviation(self) -> float:
         """Return the approximate standard deviation of the loss in the core under H1, in nats.
 
-        The core is the event that the step has no rare large loss.
+        The core is the event that the step has no rare large loss. No bound depends on this number.
         """
         weight = self._weight * np.exp(self._log_present - 0.5 * self.y**2)
         return math.sqrt(float(weight @ self.loss**2))
@@ -160,7 +160,7 @@ class CoreLaw:
     def mean(self, tilt: float) -> float:
         """Return about the mean of the loss L in the core under the law of H1 weighted by e^{`tilt` L}, in nats.
 
-        The core is the event that the step has no rare large loss.
+        The core is the event that the step has no rare large loss. Bounds that use it hold for any number in its place.
         """
         exponent = -0.5 * self.y**2 + (1 + tilt) * self._log_present - tilt * self._log_absent
         weight = self._weight * np.exp(np.minimum(exponent, 700.0))

@@ -44,7 +44,7 @@ class Growth:
     logs: FloatArray
 
     def log_tails(self, thresholds: FloatArray, steps: int) -> FloatArray:
-        """Return upper bounds of ln P1(S > a) at thresholds a (nats), shape (n,), by Chernoff's inequality.
+        """Return upper bounds of ln P1(S > a) at m thresholds a (nats), shape (m,), by Chernoff's inequality.
 
         S is the sum of the losses of this number of `steps`. If the tilts are negative, the bounds are those of ln P1(S
         < a).
@@ -67,8 +67,8 @@ class CoreTails:
     grid : FloatArray
         The multiples of h, in nats.
     moderate, jump : FloatArray
-        Mass of one step's moderate losses, and of losses beyond the core, in the cell left of each point. The last cell
-        of jumps has no end.
+        Upper bounds of the mass of one step's moderate losses, and of losses beyond the core, in the cell left of each
+        point. The last cell of jumps has no end.
     most : float
         Largest loss of the core.
     whole, small : Growth
@@ -166,7 +166,7 @@ def _with_others(mass: FloatArray, bounded: FloatArray) -> FloatArray:
     """Return sum_i mass(i) bounded(a - i h) at the points a of the grid with spacing h.
 
     `mass` has the masses of losses rounded up to the multiples of h, and `bounded` has bounds of a tail at the grid
-    points, which is at most 1 left of the grid.
+    points, which is at most 1 left of the grid. The result has the shape of `bounded`.
     """
     beyond = np.concatenate([np.cumsum(mass[::-1])[::-1], np.zeros(len(bounded) + 1)])[1 : len(bounded) + 1]
     return np.convolve(mass, bounded)[: len(bounded)] + beyond

@@ -131,7 +131,8 @@ class JumpLaw:
     def pull(self, loss: float) -> float:
         """Return about -d ln delta_1/dx at x = `loss`, for the profile delta_1 of one step.
 
-        The result is 0 for losses so small that the approximation, an expansion of normal tails, fails.
+        The result is 0 for losses so small that the approximation, an expansion of normal tails, fails. No bound
+        depends on the result.
         """
         step, v = self.step, float(self.places(np.array([loss]))[0])
         steep = step.sigma**2 * (v - step.mean)

@@ -231,7 +231,7 @@ class _OneJump:
         )
 
     def _one_jump(self, middle: _Middle) -> tuple[arb, arb]:
-        """Return bounds of T1, the part of delta with one jump, by a series in the sum of other losses.
+        """Return a lower and an upper bound of T1, the part of delta with one jump, by a power series.
 
         A jump is a rare large loss of one step. `middle` is the center of the series. The upper bound is infinite where
         none is known.
@@ -250,7 +250,7 @@ class _OneJump:
         return CoreContour(self._core, steps, self._epsilon, self._largest_tilt(self._core, self._jump))
 
     def _one_jump_on_contour(self) -> tuple[float, float]:
-        """Return bounds of ln T1 by an inversion contour, infinite where none is known.
+        """Return a lower and an upper bound of ln T1 by an inversion contour, infinite where none is known.
 
         T1 is the part of delta with exactly one rare large loss of a step.
         """

@@ -67,7 +67,7 @@ class InversionContour(Protocol):
         """Approximate standard deviation of the loss S weighted by e^{theta S}, in nats.
 
         It is an array (C,) for C contours. theta is the tilt of the contour. Deformed contours have the deviation of
-        the untilted loss without rare large losses of a step.
+        the untilted loss without rare large losses of a step. No bound depends on this number.
         """
         ...
 

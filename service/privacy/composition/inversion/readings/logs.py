@@ -34,8 +34,8 @@ def complement(log_low: FloatArray, log_high: FloatArray) -> tuple[FloatArray, F
 def logs_of(low: FloatArray, high: FloatArray, log_scale: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return `(lower, upper)`, ln of the bounds `low`, `high` of a probability on the scale e^{log_scale}, shape (n,).
 
-    A bound that is not positive is trivial (0 below, 1 above). An upper bound is raised to 1e-300 on that scale, where
-    doubles lose their digits.
+    A lower bound that is not positive counts as 0, and an unknown bound (NaN) is trivial (0 below, 1 above). An upper
+    bound is raised to at least 1e-300 on that scale, because smaller doubles lose their digits.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         log_low, log_high = np.log(np.maximum(low, 0.0)) + log_scale, np.log(np.maximum(high, 1e-300)) + log_scale

@@ -74,8 +74,8 @@ def read_few_points(contour: InversionContour, alpha: FloatArray, width: float) 
 def read_power_by_profile(contour: InversionContour, alpha: float, c: float) -> Readings:
     """Return enclosures of ln power and ln type II error at one rate alpha from the profile alone.
 
-    The profile is evaluated at thresholds around `c`. The result is one column of a point whose slope is unknown. It
-    needs a contour that crosses the axis at theta > 1.
+    The profile is evaluated at thresholds around `c`. The result is one column of a point whose slope is unknown. The
+    enclosures are trivial unless the contour crosses the axis at theta > 1, and for some extreme `alpha` and `c`.
 
     Notes
     -----
