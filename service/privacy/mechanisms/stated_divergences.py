@@ -18,6 +18,7 @@ from service.privacy.mechanisms.domain import EPSILON, MU, resolved
 from service.privacy.mechanisms.gdp import Gdp
 from service.privacy.mechanisms.neighbours import Neighbours
 from service.privacy.mechanisms.pure_dp import PureDp
+from service.privacy.numerics.work import compute_once, count_work, is_spent
 from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.approximate_dp import ApproximateDpTradeOff
 from service.privacy.trade_off.combinators.with_singular_mass import SingularMass, WithSingularMass
@@ -47,6 +48,13 @@ WIDER: Final = (1e-30, 1e-25, 1e-20, 1e-15, 1e-12, 1e-9)
 """Bounds in nats. A class without a polygon is widened until each of its bounds is at least one of these numbers."""
 WORK_OF_A_GUARANTEE: Final = 30_000.0
 """Microseconds of the guarantee (eps, delta) of a class."""
+WORK_OF_A_POLYGON: Final = 60_000.0
+"""Microseconds of the polygon of a class for one record."""
+FINE: Final = 1.04
+"""Ratio of distances of neighbouring lines of a polygon from the middle of the boundary, in logits."""
+COARSE: Final = (2.5, 1.4)
+"""Ratios to try if the allowed work is spent. The first one leaves about one of twenty lines, whose corners may be no
+points of a trade-off curve."""
 MOST_RECORDS: Final = 1024
 """Largest number of records of a chain, whose members are evaluated one by one."""
 
@@ -174,17 +182,29 @@ class DominatingPolygon(ResolvedStep):
     def curves(self) -> TradeOffPair:
         """Return the curves of the polygon, which is computed on first use.
 
-        Doubles cannot separate the lines of a class with tiny bounds. Then a class with larger bounds (`WIDER`) gives
-        the polygon. If none of these has a polygon, the curves are those of an (eps, delta)-DP guarantee of the class.
+        Both directions have the same curve. Doubles cannot separate the lines of a class with tiny bounds. Then a class
+        with larger bounds (`WIDER`) gives the polygon. If none of these has a polygon, the curves are those of an (eps,
+        delta)-DP guarantee of the class. If the allowed work is spent, the polygon has few lines and wider bounds.
         """
-        wider = (self.step.widened(bound) for bound in WIDER)
-        known = next(filter(None, map(_polygon_curve, (self.step, *wider))), None)
+        finest = compute_once((DominatingPolygon, self.step), list[TradeOffPair])
+        if finest:
+            return finest[0]
+        if is_spent(WORK_OF_A_POLYGON * (self.step.records - 1)):
+            return self._curves(*COARSE)
+        count_work(WORK_OF_A_POLYGON * self.step.records)
+        finest.append(self._curves(FINE))
+        return finest[0]
+
+    def _curves(self, *ratios: float) -> TradeOffPair:
+        """Return the curves of a polygon whose lines have distances from the middle that rise by one of `ratios`."""
+        classes = [self.step, *(self.step.widened(bound) for bound in WIDER)]
+        tried = (_polygon_curve(each, ratio) for each in dict.fromkeys(classes) for ratio in ratios)
+        known = next(filter(None, tried), None)
         if known is None:
             return _implied(self.step).curves()
         polygon, revealed = known
-        add = WithSingularMass(polygon, SingularMass.of([(revealed, 1)]))
-        source = "Zhu, Dong, Wang 2022, Theorem 10 (composition of dominating pairs)"
-        return TradeOffPair(add, add.reversed(), source=source)
+        both = WithSingularMass(polygon, SingularMass.of([(revealed, 1)]))
+        return TradeOffPair(both, both, source="Zhu, Dong, Wang 2022, Theorem 10 (composition of dominating pairs)")
 
 
 def _dominating(step: StatedDivergences) -> AbstractStep:
@@ -211,16 +231,20 @@ def _implied(step: StatedDivergences) -> ApproximateDp:
     return ApproximateDp(epsilon=epsilon, delta=delta) if epsilon in EPSILON else ApproximateDp(epsilon=0.0, delta=1.0)
 
 
-@lru_cache(maxsize=64)  # hundreds of points of the boundary
-def _polygon_curve(step: StatedDivergences) -> tuple[AbstractTradeOff, float] | None:
+@lru_cache(maxsize=256)  # hundreds of points of the boundary
+def _polygon_curve(step: StatedDivergences, ratio: float) -> tuple[AbstractTradeOff, float] | None:
+    """Return the dominating polygon of a class and the probability beside it, or None as `dominating_polygon`.
+
+    `ratio` is that of the distances of its lines.
+    """
     from service.privacy.trade_off.stated_class.curve import SymmetricClassTradeOff
     from service.privacy.trade_off.stated_class.dominating_polygon import dominating_polygon
 
     curve = class_curve(step)
-    return dominating_polygon(curve.frontier) if isinstance(curve, SymmetricClassTradeOff) else None
+    return dominating_polygon(curve.frontier, ratio) if isinstance(curve, SymmetricClassTradeOff) else None
 
 
-@lru_cache(maxsize=64)  # a curve remembers its boundary
+@lru_cache(maxsize=256)  # a curve remembers its boundary
 def class_curve(step: StatedDivergences) -> AbstractTradeOff:
     """Return the trade-off curve of the worst case of one step, in the add direction.
 

@@ -13,6 +13,7 @@ from flint import arb
 from typing_extensions import override
 
 from service.privacy.errors import NumericalFailure
+from service.privacy.trade_off.stated_class.continuation import Continuation
 
 
 @final
@@ -94,6 +95,20 @@ class AbstractFrontier(ABC):
         Numbers are balls, which enclose the true values.
         """
 
+    def line(self, rate: arb, rest: arb, nearby: Continuation, link: int = 0) -> BoundaryPoint:
+        """Return a point with a line above the boundary T at the rate q = `rate`; `rest` is 1 - q.
+
+        The point is next to the boundary, but it is not proved to be a member of the region. `nearby` has the solutions
+        at the rates before, and `link` is the number of this boundary in a chain. Numbers are balls.
+        """
+        del nearby, link
+        return self.at(rate, rest)
+
+    @property
+    def middle_logit(self) -> float:
+        """Approximate logit of the rate q with T(q) = 1 - q, for a region that is symmetric about p + q = 1."""
+        return 0.0 if self.kink is None else logit(self.kink[0].rate, self.kink[0].rate_rest)
+
     @property
     def kink(self) -> tuple[BoundaryPoint, BoundaryPoint] | None:
         """Known kink of the boundary T, as two points with lines of the slope left of it and right of it.
@@ -126,7 +141,36 @@ class ChainFrontier(AbstractFrontier):
             point = point.then(self.link.at(point.power, point.power_rest))
         return point
 
+    @override
+    def line(self, rate: arb, rest: arb, nearby: Continuation, link: int = 0) -> BoundaryPoint:
+        point = self.link.line(rate, rest, nearby, link)
+        for number in range(1, self.length):
+            point = point.then(self.link.line(point.power, point.power_rest, nearby, link + number))
+        return point
+
+    @property
+    @override
+    def middle_logit(self) -> float:
+        # Half of the links lead from the middle, which is 1/2 or the kink of the middle link, to the last power 1 - q.
+        nearby, last = Continuation(), -self.link.middle_logit if self.length % 2 else 0.0
+        for _ in range(self.length // 2):
+            point = self.link.line(*logistic(last), nearby)
+            last = logit(point.power, point.power_rest)
+        return -last
+
     @property
     @override
     def cost(self) -> float:
         return self.length * self.link.cost
+
+
+def logistic(x: float) -> tuple[arb, arb]:
+    """Return q = 1/(1 + e^-x) and 1 - q."""
+    tilt = arb(-abs(x)).exp()
+    small, large = tilt / (1 + tilt), 1 / (1 + tilt)
+    return (small, large) if x < 0 else (large, small)
+
+
+def logit(number: arb, rest: arb) -> float:
+    """Return about ln(number/rest) for a number in (0, 1) and its complement `rest`."""
+    return float((number / rest).log().mid())

@@ -41,10 +41,10 @@ from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.balls import doubles, log_doubles
 from service.privacy.numerics.work import count_work, is_spent
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
-from service.privacy.trade_off.stated_class.boundary import AbstractFrontier, BoundaryPoint, ChainFrontier
+from service.privacy.trade_off.stated_class.boundary import AbstractFrontier, BoundaryPoint, ChainFrontier, logistic
 from service.privacy.trade_off.stated_class.frontiers import SymmetricFrontier
 from service.privacy.trade_off.stated_class.region import AbstractRegion
-from service.privacy.trade_off.stated_class.search import EpsilonGoal, ProfileGoal, Search, logistic
+from service.privacy.trade_off.stated_class.search import EpsilonGoal, ProfileGoal, Search
 from service.privacy.trade_off.stated_class.zcdp import ZcdpRegion
 from service.privacy.trade_off.stated_class.zcdp_mu import global_mu
 

@@ -3,11 +3,13 @@
 The lines of `region.py` are above the boundary T, so the smallest of some lines is above T, too. It is the boundary of
 a pair of two laws with finitely many outcomes, whose curve is at least as easy to attack as every member. Such pairs
 compose (Zhu, Dong, Wang 2022, Theorem 10). The excess over T is of second order in the distance of the lines.
+
+The region is symmetric about p + q = 1. So the mirror image of a line above T is above T, too, and only the lines up to
+the middle of the boundary are computed. The polygon is symmetric, and both directions have one curve.
 """
 
 from __future__ import annotations
 
-import math
 from itertools import pairwise
 from typing import Final
 
@@ -17,27 +19,32 @@ from flint import arb, ctx
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.balls import doubles
 from service.privacy.trade_off.polygon import Corners, PolygonTradeOff
-from service.privacy.trade_off.stated_class.boundary import AbstractFrontier, BoundaryPoint
-from service.privacy.trade_off.stated_class.search import logistic
+from service.privacy.trade_off.stated_class.boundary import AbstractFrontier, BoundaryPoint, logistic, logit
+from service.privacy.trade_off.stated_class.continuation import Continuation
 
 FARTHEST: Final = 80.0
-"""Logits of rates of the first and of the last line."""
+"""Distance in logits from the middle up to which there are lines, and logit of the smallest power of a line."""
+SMALLEST_LOGIT: Final = 600.0
+"""Smallest logit of a rate of a line, times -1, where powers at the distance FARTHEST would have smaller rates."""
+MOST_ELASTIC: Final = 8.0
+"""Largest ratio of the relative step of a power to that of a rate with which all steps of powers are small."""
 NEAREST: Final = 0.02
-RATIO: Final = 1.05
-"""Distance of the lines next to the middle in logits, and ratio of following distances from the middle."""
+"""Distance of the first line from the middle in logits."""
 FLATTER: Final = 1e-7
 """Smallest relative fall of the slope from one line to the next: the polygon tells smaller ones not apart."""
 LEAST: Final = 1e-290
 MARGIN: Final = 1e-14
 
 
-def dominating_polygon(frontier: AbstractFrontier) -> tuple[PolygonTradeOff, float] | None:
+def dominating_polygon(frontier: AbstractFrontier, ratio: float) -> tuple[PolygonTradeOff, float] | None:
     """Return a trade-off curve and a probability delta that together dominate a class of mechanisms.
 
     Parameters
     ----------
     frontier : AbstractFrontier
-        Boundary of the class.
+        Boundary of the class, which is symmetric about p + q = 1.
+    ratio : float
+        Largest ratio of the distances of neighbouring lines from the middle of the boundary, in logits.
 
     Returns
     -------
@@ -53,12 +60,14 @@ def dominating_polygon(frontier: AbstractFrontier) -> tuple[PolygonTradeOff, flo
     1/2, so delta = 2 c covers the difference c. The same holds for errors at the other end.
     """
     with ctx.workprec(frontier.bits):
-        lines = _lines(frontier)
-        if len(lines) < 2:
+        lines, middle = _lines(frontier, ratio)
+        if not lines:
             return None
-        crossings = [_crossing(left, right) for left, right in pairwise(lines)]
-        revealed = max(doubles(line.intercept)[1] for line in (lines[0], lines[-1].mirrored()))
-    rate, rest, power, error = np.array(crossings).T
+        corners = [_crossing(left, right) for left, right in pairwise(lines if middle is None else [*lines, middle])]
+        last = [] if middle is not None else [_symmetric(_crossing(lines[-1], lines[-1].mirrored()))]
+        revealed = doubles(lines[0].intercept)[1]
+    mirrored = [(error, power, rest, rate) for rate, rest, power, error in reversed(corners)]
+    rate, rest, power, error = np.array([*corners, *last, *mirrored]).T
     if not (
         _rises(rate, rest)
         and _rises(power, error)
@@ -79,25 +88,49 @@ def _rises(numbers: FloatArray, rests: FloatArray) -> bool:
     return bool(finite and ((np.diff(numbers) > 0) | (np.diff(rests) < 0)).all())
 
 
-def _lines(frontier: AbstractFrontier) -> list[BoundaryPoint]:
-    """Return points with lines above the boundary, in the order of rising rates.
+def _lines(frontier: AbstractFrontier, ratio: float) -> tuple[list[BoundaryPoint], BoundaryPoint | None]:
+    """Return points with lines above the boundary at rates up to the middle, in the order of rising rates.
 
-    The rates are dense next to the known kink, or next to 1/2 without one.
+    The middle is the rate q with T(q) = 1 - q. The distances of rates and of powers from the middle, in logits, rise at
+    most by the factor `ratio` from line to line. All lines have slopes above 1, and those of their mirror images are
+    the inverse numbers. The second result is a line of slope 1, or None if the boundary has a kink in the middle.
     """
-    kink = frontier.kink
-    middle = 0.0 if kink is None else float((kink[0].rate / kink[0].rate_rest).log().mid())
-    count = math.ceil(math.log(FARTHEST / NEAREST) / math.log(RATIO))
-    distances = np.array([NEAREST * RATIO**power for power in range(count)])
-    logits = np.concatenate([-distances[::-1], distances]) + middle
-    points = [frontier.at(*logistic(float(x))) for x in logits]
-    if kink is not None:
-        half = len(distances)
-        points[half:half] = kink
-    different = [points[0]]
-    for point in points[1:]:  # fewer lines are above the boundary, too
+    middle, kink, nearby = frontier.middle_logit, frontier.kink, Continuation()
+    points = [] if kink is None else [kink[0]]
+    near = far = 0.0
+    step = NEAREST if kink is None else NEAREST / min(float(kink[0].slope.mid()), MOST_ELASTIC)
+    while far < FARTHEST and near - middle < SMALLEST_LOGIT:
+        step = min(step, SMALLEST_LOGIT + middle - near)
+        point = frontier.line(*logistic(middle - near - step), nearby)
+        points.append(point)
+        before, near, far = far, near + step, -logit(point.power, point.power_rest) - middle
+        elasticity = near * (far - before) / (far * step) if far > before else 1.0
+        step = (ratio - 1) * near / min(max(elasticity, 1.0), MOST_ELASTIC)
+    if not points:
+        return [], None
+    different = [points[-1]]
+    for point in points[-2::-1]:  # fewer lines are above the boundary, too
         if point.slope < different[-1].slope * (1 - FLATTER):
             different.append(point)
-    return different
+    level = None if points[0].slope > 1 + FLATTER else _level(points[0])
+    return [point for point in different if point.slope > 1 + FLATTER], level
+
+
+def _level(point: BoundaryPoint) -> BoundaryPoint:
+    """Return a point with the line of slope 1 that is a mean of the line of `point` and of its mirror image.
+
+    With the weights 1/(1 + m) and m/(1 + m) of the slopes m and 1/m the slope of the mean is 1.
+    """
+    start = (point.intercept + point.slope * point.mirrored().intercept) / (1 + point.slope)
+    low, high = (1 - start) / 2, (1 + start) / 2
+    return BoundaryPoint(low, high, high, low, arb(0), arb(1))
+
+
+def _symmetric(corner: tuple[float, float, float, float]) -> tuple[float, float, float, float]:
+    """Return a corner on the line rate + power = 1, no easier to reach than the given corner next to that line."""
+    rate, rest, power, error = corner
+    low, high = min(rate, error), max(rest, power)
+    return low, high, high, low
 
 
 def _crossing(left: BoundaryPoint, right: BoundaryPoint) -> tuple[float, float, float, float]:
@@ -105,11 +138,7 @@ def _crossing(left: BoundaryPoint, right: BoundaryPoint) -> tuple[float, float, 
 
     The lines are those of two boundary points.
     """
-    if left.rate > 0.5:
-        # Errors are small numbers there. The exchange of (q, p) and (1 - p, 1 - q) keeps their digits.
-        error, power, rest, rate = _met(right.mirrored(), left.mirrored())
-    else:
-        rate, rest, power, error = _met(left, right)
+    rate, rest, power, error = _met(left, right)
     return (
         doubles(rate)[0] * (1 - MARGIN),
         min(doubles(rest)[1] * (1 + MARGIN), 1.0),

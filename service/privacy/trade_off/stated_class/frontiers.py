@@ -19,6 +19,7 @@ from flint import arb
 from typing_extensions import override
 
 from service.privacy.trade_off.stated_class.boundary import AbstractFrontier, BoundaryPoint
+from service.privacy.trade_off.stated_class.continuation import Continuation
 from service.privacy.trade_off.stated_class.region import AbstractRegion, Base
 
 NEAR: Final = 1e-12
@@ -96,6 +97,12 @@ class SymmetricFrontier(AbstractFrontier):
         if point.power_rest <= rate:
             return point
         return _with_power(point, 1 - middle.power_rest * rest / middle.rate_rest)
+
+    @override
+    def line(self, rate: arb, rest: arb, nearby: Continuation, link: int = 0) -> BoundaryPoint:
+        if rate <= self.middle.rate:
+            return self.region.line(Base(rate, rest), nearby.track(link, "rate"))
+        return self.region.line(Base(rest, rate, "power"), nearby.track(link, "power")).mirrored()
 
     @cached_property
     def middle(self) -> BoundaryPoint:

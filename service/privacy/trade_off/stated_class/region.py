@@ -20,6 +20,7 @@ gives g + g_p (p' - p) + g_q (q' - q) <= e^{(a-1) eps} for members (q', p'). Her
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Final, final
@@ -29,6 +30,7 @@ from flint import arb
 from service.privacy.errors import NumericalFailure
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.trade_off.stated_class.boundary import BoundaryPoint
+from service.privacy.trade_off.stated_class.continuation import Solution, Track
 from service.privacy.trade_off.stated_class.two_outcomes import Fixed, RoughBase
 
 MARGIN_BITS: Final = 72
@@ -258,6 +260,28 @@ class AbstractRegion(ABC):
         """
 
     @abstractmethod
+    def continued(self, base: Base, guess: Solution) -> tuple[Active, arb] | None:
+        """Return the active constraint and D at the boundary as `located` does, from a guess.
+
+        Parameters
+        ----------
+        base : Base
+            Line of pairs (rate, power).
+        guess : Solution
+            Guess of the solution, extrapolated from neighbouring lines.
+
+        Returns
+        -------
+        (Active, arb) or None
+            The constraint and D = logit p - logit q; None if the guess is too far away.
+
+        Raises
+        ------
+        NumericalFailure
+            If Newton's method leaves the doubles.
+        """
+
+    @abstractmethod
     def unproved(self, pair: Pair, active: Active) -> Active | None:
         """Return a constraint that a pair is not proved to satisfy, or None for a pair of the region.
 
@@ -296,6 +320,25 @@ class AbstractRegion(ABC):
         (array, array)
             Orders a > 1, and bounds (nats) of the divergences D_a times the factor.
         """
+
+    @final
+    def line(self, base: Base, track: Track) -> BoundaryPoint:
+        """Return a point next to the boundary with a line above it, from the solutions of the `track` so far.
+
+        `base` is the fixed rate or power. The point is not proved to be a member: the tangent of each constraint is
+        above the region.
+        """
+        rough = base.rough
+        place = rough.log_value - rough.log_rest
+        guess = track.guess(place)
+        try:
+            found = None if guess is None else self.continued(base, guess)
+        except NumericalFailure:
+            found = None
+        active, distance = found or self.located(base)
+        order = math.inf if active.order is None else float(active.order.mid())
+        track.add(place, Solution(order, float(distance.mid())))
+        return active.tangent(base.pair(distance.mid()))
 
     def boundary(self, base: Base) -> BoundaryPoint:
         """Return the boundary point with a fixed rate q (largest power p) or with a fixed power p (smallest rate q).

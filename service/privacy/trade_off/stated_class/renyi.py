@@ -12,6 +12,7 @@ from typing_extensions import override
 
 from service.privacy.errors import NumericalFailure
 from service.privacy.numerics.arrays import FloatArray
+from service.privacy.trade_off.stated_class.continuation import Solution
 from service.privacy.trade_off.stated_class.region import AbstractRegion, Active, Base, Pair
 from service.privacy.trade_off.stated_class.two_outcomes import RoughBase, RoughPair, increasing_zero
 
@@ -22,6 +23,8 @@ FAINT: Final = 1e-7
 FARTHEST: Final = 1e16
 """Largest D whose exponential is computed."""
 MOST_ROUNDS: Final = 64
+SOLVED: Final = 1e-6
+"""Relative distance of a divergence from its bound within which Newton's method has converged."""
 
 
 @final
@@ -75,6 +78,29 @@ class RenyiRegion(AbstractRegion):
         if distance > FARTHEST:  # a pair inside the region, whose numbers cannot be told from those of its boundary
             return active, arb(FARTHEST)
         return active, active.solved(base, arb(distance))
+
+    @override
+    def continued(self, base: Base, guess: Solution) -> tuple[Active, arb] | None:
+        rough, distance = base.rough, arb(guess.distance)
+        binding, index = self.bounds < rough.largest_divergence, self._nearest(guess.order)
+        for _ in range(MOST_ROUNDS):
+            if not binding[index]:
+                return None
+            distance = self._constraints[index].solved(base, distance)
+            if distance > FARTHEST:
+                return None
+            shares = np.where(binding, self._shares(rough.pair(float(distance))), 0.0)
+            if not abs(shares[index] - 1) <= SOLVED:
+                return None
+            worst = int(np.argmax(shares))
+            if worst == index or shares[worst] <= VIOLATED:
+                return self._constraints[index], distance
+            index = worst
+        return None
+
+    def _nearest(self, order: float) -> int:
+        """Return the index of the stated order nearest to `order`."""
+        return len(self.orders) - 1 if math.isinf(order) else int(np.argmin(np.abs(self.orders - order)))
 
     @override
     def unproved(self, pair: Pair, active: Active) -> Active | None:

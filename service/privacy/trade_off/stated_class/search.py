@@ -27,7 +27,7 @@ from typing_extensions import override
 
 from service.privacy.errors import NumericalFailure
 from service.privacy.numerics.work import count_work, is_spent
-from service.privacy.trade_off.stated_class.boundary import AbstractFrontier, BoundaryPoint
+from service.privacy.trade_off.stated_class.boundary import AbstractFrontier, BoundaryPoint, logistic
 
 CLOSE: Final = 1e-13
 """Relative width of a result at which the search ends."""
@@ -249,10 +249,3 @@ def least(bounds: list[arb], otherwise: arb) -> arb:
     for bound in bounds:
         otherwise = otherwise.min(bound)
     return otherwise
-
-
-def logistic(x: float) -> tuple[arb, arb]:
-    """Return q = 1/(1 + e^-x) and 1 - q."""
-    tilt = arb(-abs(x)).exp()
-    small, large = tilt / (1 + tilt), 1 / (1 + tilt)
-    return (small, large) if x < 0 else (large, small)

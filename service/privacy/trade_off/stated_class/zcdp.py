@@ -40,6 +40,7 @@ from typing_extensions import override
 from service.privacy.errors import NumericalFailure
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.roots import bisected
+from service.privacy.trade_off.stated_class.continuation import Solution
 from service.privacy.trade_off.stated_class.region import (
     CLOSE,
     NEWTON_STEPS,
@@ -92,11 +93,29 @@ class ZcdpRegion(AbstractRegion):
             order = 1 + _above_one(base.pair(distance), rho)
             if order == 1:
                 return first, distance
-        order, distance = self._refined(base, order, distance)
+        order, distance, _ = self._refined(base, order, distance)
         return Active(order, rho * order), distance
 
-    def _refined(self, base: Base, order: arb, distance: arb) -> tuple[arb, arb]:
-        """Solve F = F' = 0 for F(a) = h(a)/(a - 1) by Newton's method in the order a > 1 and D, and return (a, D).
+    @override
+    def continued(self, base: Base, guess: Solution) -> tuple[Active, arb] | None:
+        rho, order, distance = arb(self.rho), arb(guess.order), arb(guess.distance)
+        if order == 1:
+            first = Active(order, rho)
+            distance = first.solved(base, distance)
+            order = 1 + _above_one(base.pair(distance), rho)
+            if order == 1:
+                return first, distance
+        order, distance, is_solved = self._refined(base, order, distance)
+        pair = base.pair(distance)
+        w, rest = pair.tilted(order)
+        # On the right concave stretch of h, the root of F and F' is the largest value of h, which is 0.
+        is_largest = w > 0.5 and distance * distance * w * rest < 2 * rho and pair.relative_entropy <= rho
+        return (Active(order, rho * order), distance) if is_solved and is_largest else None
+
+    def _refined(self, base: Base, order: arb, distance: arb) -> tuple[arb, arb, bool]:
+        """Solve F = F' = 0 for F(a) = h(a)/(a - 1) by Newton's method in the order a > 1 and D.
+
+        Return a, D and whether the method converged.
 
         The guess of the order a is `order`, and that of D = logit p - logit q is `distance`. h(a) is psi(a) - rho a (a
         - 1), where psi(a) is a - 1 times the Renyi divergence of order a on `base`.
@@ -120,8 +139,8 @@ class ZcdpRegion(AbstractRegion):
             order = (1 + (above + change).max(above / 4).min(4 * above)).mid()
             distance = moved_by(distance, step)
             if abs(step) <= distance * CLOSE:
-                break
-        return order, distance
+                return order, distance, True
+        return order, distance, False
 
     @override
     def unproved(self, pair: Pair, active: Active) -> Active | None:
