@@ -51,8 +51,13 @@ def _is_slow(item: pytest.Item) -> bool:
 
 
 def _beyond(family: list[pytest.Function], count: int, random: Random) -> list[pytest.Function]:
-    """Return the cases that remain after `count` are drawn, so that as many values of parameters as possible occur."""
-    left = random.sample(family, len(family))
+    """Return the cases that remain after `count` are drawn.
+
+    As many values of parameters as possible occur among the drawn cases, which come from all parts of the list.
+    """
+    ends = [len(family) * part // count for part in range(count + 1)]
+    one_of_each_part = [random.choice(family[low:high]) for low, high in itertools.pairwise(ends) if low < high]
+    left = list(dict.fromkeys([*one_of_each_part, *random.sample(family, len(family))]))
     seen: set[tuple[str, int]] = set()
     for _ in range(min(count, len(left))):
         drawn = max(left, key=lambda item: len(item.callspec.indices.items() - seen))

@@ -18,6 +18,7 @@ from service.execution.shared_cache import SharedCache
 from service.telemetry.metrics import Metrics
 from tests.execution.delaying_proxy import distant
 from tests.execution.fakes import FAKE, FakeRequest, make_metrics, make_pool, make_runner, make_shared
+from tests.slow_marker import sample_of
 from tests.timeouts import TEST_TIMEOUT
 
 SEED = 20265
@@ -65,6 +66,7 @@ async def near(redis_url: str) -> str:
     return redis_url
 
 
+@sample_of(1)
 @pytest.mark.parametrize("milliseconds", [1.0, 2.0, 4.0])
 async def test_distant_redis_gives_nearly_as_many_hits(near: str, milliseconds: float) -> None:
     at_hand = await hits(near)

@@ -11,6 +11,7 @@ from kombu.utils.url import parse_url
 from redis.connection import parse_url as parse_redis_url
 
 from service.settings import ConfigurationError, Settings, read_settings
+from tests.slow_marker import thorough
 
 PASSWORDS = [
     "p@ss:w/o?r#d%",
@@ -36,8 +37,9 @@ def joined(**given: str) -> str:
 @pytest.mark.parametrize(
     "place", ["redis://{}redis:6379/0", "rediss://{}[::1]:6380/3", "unix://{}/run/redis.sock?db=2"]
 )
-def test_every_password_reaches_redis_and_celery(place: str) -> None:
-    for password in PASSWORDS:
+@pytest.mark.parametrize("passwords", [PASSWORDS[:45], thorough(PASSWORDS)], ids=len)
+def test_every_password_reaches_redis_and_celery(place: str, passwords: list[str]) -> None:
+    for password in passwords:
         url = joined(redis_password=password, redis_url=place.format("privacy_bounds@"))
         found: dict[str, Any] = dict(parse_redis_url(url))
         assert (found["username"], found["password"]) == ("privacy_bounds", password)

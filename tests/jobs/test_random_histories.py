@@ -18,6 +18,7 @@ from service.jobs.errors import IdempotencyKeyReused, JobNotFound
 from service.jobs.job import Chunk, StoredJob
 from service.jobs.repository import ClaimedChunk, Quota
 from tests.jobs.backends import BACKENDS, Backend, lines, points_and_makers
+from tests.slow_marker import sample_of
 
 QUOTA = Quota(8, 2**20)
 SHORT, LONG = 20, 100_000
@@ -286,6 +287,7 @@ class History:
                 assert (points, makers) == (list(range(job.total)), {job.version})
 
 
+@sample_of(6)
 @pytest.mark.parametrize("name", BACKENDS)
 @pytest.mark.parametrize("seed", range(6))
 def test_random_history_agrees_with_model(name: str, seed: int, tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 from service.privacy.trade_off.enclosed.logs import log_ends
 from service.privacy.trade_off.pair import TradeOffPair
 from tests.privacy.cases import CASES, Case, Direction, Published
+from tests.slow_marker import sample_of
 
 DIRECTIONS: tuple[Direction, ...] = ("add", "remove", "both")
 RATES = np.concatenate((np.geomspace(1e-12, 1e-3, 7), np.linspace(0.01, 0.99, 13), 1 - np.geomspace(1e-3, 1e-9, 4)))
@@ -25,6 +26,8 @@ EPSILONS = np.array([-6.0, -1.5, -0.3, -1e-3, 0.0, 1e-3, 0.2, 0.9, 2.0, 5.0, 11.
 
 every_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 every_direction = pytest.mark.parametrize("direction", DIRECTIONS)
+every_case_in_a_direction = sample_of(len(CASES))
+"""`make test` tests each case in one direction, and `make thorough` in the others."""
 
 
 @cache
@@ -66,6 +69,7 @@ def test_every_mechanism_of_the_catalogue_has_cases() -> None:
     assert covered - set(MECHANISMS) == set()
 
 
+@every_case_in_a_direction
 @every_case
 @every_direction
 def test_enclosures_are_ordered_probabilities(case: Case, direction: Direction) -> None:
@@ -79,6 +83,7 @@ def test_enclosures_are_ordered_probabilities(case: Case, direction: Direction) 
             assert (bounds.log_upper <= 0).all()
 
 
+@every_case_in_a_direction
 @every_case
 @every_direction
 def test_power_increases_and_type_two_error_decreases(case: Case, direction: Direction) -> None:
@@ -88,6 +93,7 @@ def test_power_increases_and_type_two_error_decreases(case: Case, direction: Dir
     assert possible(points.log_slope.lower[1:], points.log_slope.upper[:-1])
 
 
+@every_case_in_a_direction
 @every_case
 @every_direction
 def test_type_two_error_is_convex(case: Case, direction: Direction) -> None:
@@ -98,6 +104,7 @@ def test_type_two_error_is_convex(case: Case, direction: Direction) -> None:
     assert possible(beta.lower[1:-1], chord, slack=1e-14)
 
 
+@every_case_in_a_direction
 @every_case
 @every_direction
 def test_curve_lies_below_diagonal(case: Case, direction: Direction) -> None:
@@ -106,6 +113,7 @@ def test_curve_lies_below_diagonal(case: Case, direction: Direction) -> None:
     assert possible(RATES, points.power.upper)
 
 
+@every_case_in_a_direction
 @every_case
 @every_direction
 def test_delta_decreases_to_power_at_rate_zero(case: Case, direction: Direction) -> None:
@@ -115,6 +123,7 @@ def test_delta_decreases_to_power_at_rate_zero(case: Case, direction: Direction)
     assert curve.singular_power.lower <= far.upper[0]
 
 
+@every_case_in_a_direction
 @every_case
 @every_direction
 def test_power_and_type_two_error_add_up_to_one(case: Case, direction: Direction) -> None:
@@ -123,6 +132,7 @@ def test_power_and_type_two_error_add_up_to_one(case: Case, direction: Direction
     assert possible(np.ones_like(RATES), points.power.upper + points.type_two_error.upper, slack=1e-15)
 
 
+@every_case_in_a_direction
 @every_case
 @every_direction
 def test_slopes_support_the_curve(case: Case, direction: Direction) -> None:
@@ -136,6 +146,7 @@ def test_slopes_support_the_curve(case: Case, direction: Direction) -> None:
         assert possible(beta.lower[index] + flat[index] * (rate - behind), beta.upper[rate > RATES], slack=1e-12)
 
 
+@every_case_in_a_direction
 @every_case
 @every_direction
 def test_edges_are_exact(case: Case, direction: Direction) -> None:
@@ -158,6 +169,7 @@ def test_edges_are_exact(case: Case, direction: Direction) -> None:
     assert at_zero.upper == math.inf if singular > 0 else at_zero.upper == max(curve.largest_log_ratio.upper, 0)
 
 
+@every_case_in_a_direction
 @every_case
 @every_direction
 def test_profile_is_conjugate_of_power(case: Case, direction: Direction) -> None:
@@ -180,6 +192,7 @@ def test_profile_is_conjugate_of_power(case: Case, direction: Direction) -> None
     assert (at_slopes.lower <= reached + slack).all()
 
 
+@every_case_in_a_direction
 @every_case
 @every_direction
 def test_profile_decreases_from_one_and_stays_above_its_floor(case: Case, direction: Direction) -> None:
@@ -218,6 +231,7 @@ def test_double_swap_is_identity(case: Case) -> None:
     assert (twice.upper >= points_of(case.name, "add").power.lower).all()
 
 
+@every_case_in_a_direction
 @every_case
 @every_direction
 def test_epsilon_inverts_delta(case: Case, direction: Direction) -> None:
@@ -305,6 +319,7 @@ def test_published_values_are_enclosed(case: Case, published: Published) -> None
     assert published.value - published.tolerance <= upper
 
 
+@every_case_in_a_direction
 @every_case
 @every_direction
 def test_extreme_log_ratios_bound_every_slope(case: Case, direction: Direction) -> None:
@@ -322,6 +337,7 @@ def test_extreme_log_ratios_bound_every_slope(case: Case, direction: Direction) 
 FAR_RATES = np.array([1e-300, 1e-30, 1e-9, 0.01, 0.4, 0.9, 1 - 1e-9, 1 - 1e-15])
 
 
+@every_case_in_a_direction
 @every_case
 @pytest.mark.parametrize("direction", ["add", "remove"])
 def test_extreme_log_ratios_limit_every_quantity(case: Case, direction: Direction) -> None:

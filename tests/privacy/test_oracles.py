@@ -16,6 +16,7 @@ from service.privacy.threat_models.worst_case import WorstCase
 from service.privacy.trade_off.pair import TradeOffPair
 from tests.privacy import oracles
 from tests.privacy.cases import built, gaussian, laplace, sampled
+from tests.slow_marker import sample_of
 
 RATES = np.array([1e-300, 1e-120, 1e-30, 1e-12, 1e-5, 0.02, 0.5, 0.77, 1 - 1e-6, 1 - 2.0**-50])
 ROWS: list[tuple[dict[str, Any], oracles.Pair]] = []
@@ -60,6 +61,7 @@ def width(bounds: EnclosureArray, index: int) -> float:
     return -math.expm1(float(bounds.log_lower[index] - bounds.log_upper[index]))
 
 
+@sample_of(12)
 @every_row
 def test_points_match_thresholds_in_many_digits(spec: dict[str, Any], oracle: oracles.Pair) -> None:
     pair = pair_of(spec)
@@ -74,6 +76,7 @@ def test_points_match_thresholds_in_many_digits(spec: dict[str, Any], oracle: or
                 assert width(points.power, index) <= 1e-11
 
 
+@sample_of(12)
 @every_row
 def test_profiles_match_oracle(spec: dict[str, Any], oracle: oracles.Pair) -> None:
     pair = pair_of(spec)
@@ -101,6 +104,7 @@ def true_delta(oracle: oracles.Pair, eps: float, remove: bool) -> mpf:
     return oracle.delta_add(eps, t)
 
 
+@sample_of(12)
 @every_row
 def test_epsilons_match_oracle(spec: dict[str, Any], oracle: oracles.Pair) -> None:
     pair = pair_of(spec)
@@ -147,6 +151,7 @@ def test_billion_steps_match_one_gaussian() -> None:
             assert_encloses(points.type_two_error, index, beta)
 
 
+@sample_of(3)
 @pytest.mark.parametrize(("noise", "rate"), [(1.0, 0.5), (0.5, 0.9), (2.0, 0.05)])
 @pytest.mark.parametrize("law", [(gaussian, oracles.gaussian_pair), (laplace, oracles.laplace_pair)])
 def test_power_of_both_is_smallest_tangent_of_larger_profile(law: Any, noise: float, rate: float) -> None:

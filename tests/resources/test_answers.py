@@ -12,6 +12,7 @@ import pytest
 from api_schemas.bounds import BoundsRequest, BoundsResponse
 from api_schemas.enclosures import Enclosed
 from service.resources.bounds import BOUNDS
+from tests.slow_marker import sample_of
 
 DIGEST = "sha256:" + "0123456789abcdef" * 4
 SCHEMA = jsonschema_rs.validator_for(BoundsResponse.model_json_schema(mode="serialization"))
@@ -120,6 +121,7 @@ DIRECTED: list[dict[str, Any]] = [
 ]
 
 
+@sample_of(12)
 @pytest.mark.parametrize("mechanism", DIRECTED, ids=json.dumps)
 @pytest.mark.parametrize("direction", DIRECTIONS)
 def test_every_direction_has_answer_with_published_schema(mechanism: dict[str, Any], direction: str) -> None:

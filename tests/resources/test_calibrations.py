@@ -27,7 +27,7 @@ from tests.resources.calibration_cases import (
     with_number,
     wrong,
 )
-from tests.slow_marker import thorough
+from tests.slow_marker import sample_of, thorough
 
 Spec = dict[str, Any]
 SEED = 14
@@ -44,6 +44,7 @@ def body(mechanism: Spec = GAUSSIAN, *targets: Spec, free: str = NOISE, **more: 
     return {"mechanism": mechanism, "free": free, "targets": list(targets or (EPSILON,)), **more}
 
 
+@sample_of(30)
 @pytest.mark.parametrize("index", range(COUNT))
 @pytest.mark.parametrize("kind", QUESTIONS)
 def test_calibration_round_trips_to_target(kind: str, index: int) -> None:

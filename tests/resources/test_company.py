@@ -21,6 +21,7 @@ from service.resources.answers import evaluate_question, narrower
 from service.resources.bounds import BOUNDS, resolve_request
 from tests.resources import request_space
 from tests.resources.test_work import LARGEST_CHARGE, LEAST_OF_AN_ANSWER
+from tests.slow_marker import sample_of, thorough
 
 SEED: Final = 3102
 WIDER: Final = 2.0
@@ -153,7 +154,7 @@ def test_requests_that_are_still_hurt(seed: int) -> None:
     assert not hurt_by_company(company(seed))
 
 
-@pytest.mark.parametrize("rate", [1e-3, 1e-250])
+@pytest.mark.parametrize("rate", [1e-3, thorough(1e-250)])
 def test_a_repeated_list_is_nowhere_wider(rate: float) -> None:
     """A list of rates that is evaluated again, on new curves, is nowhere wider than before.
 
@@ -226,6 +227,7 @@ def test_many_questions_end_with_bounds_and_limits(body: dict[str, Any]) -> None
     assert work.done <= OF_SEVERAL * MOST_WORK + LARGEST_CHARGE + LEAST_OF_AN_ANSWER * len(found)
 
 
+@sample_of(12)
 @pytest.mark.parametrize("seed", range(40))
 def test_mu_over_a_range_is_at_most_that_of_its_corner_however_little_work_is_left(seed: int) -> None:
     random = np.random.default_rng([SEED, 3, seed])

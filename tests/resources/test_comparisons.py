@@ -25,7 +25,7 @@ from service.resources.comparisons.comparing import COMPARISONS, comparisons_quo
 from service.resources.comparisons.differences import Sign, best_of, difference_of, sign_of
 from service.resources.read_numbers import ReadNumber, rounded_down, rounded_up
 from tests.resources.test_claims import drawn, random_question
-from tests.slow_marker import thorough
+from tests.slow_marker import sample_of, thorough
 
 Spec = dict[str, Any]
 NAMED: Final = "sha256:" + "0" * 64
@@ -167,6 +167,7 @@ def harder_and_easier(random: Generator) -> list[tuple[Spec, Spec]]:
     ]
 
 
+@sample_of(8)
 @pytest.mark.parametrize("place", range(10))
 @pytest.mark.parametrize("model", ["add_or_remove_one", "zero_out"])
 def test_curves_do_not_contradict_order_of_parameters(place: int, model: str, monkeypatch: pytest.MonkeyPatch) -> None:

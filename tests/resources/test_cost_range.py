@@ -61,7 +61,7 @@ def cost_and_range(number: int) -> tuple[CostRange, float] | None:
     return found, calls + work.done
 
 
-@pytest.mark.parametrize("start", [44, 66, *map(thorough, (0, 22, 88, 110))])
+@pytest.mark.parametrize("start", [44, *map(thorough, (0, 22, 66, 88, 110))])
 def test_counted_cost_lies_in_range(start: int) -> None:
     """The counted cost of 22 successive requests, from all parts of the space, lies in their cost ranges."""
     found = [each for each in map(cost_and_range, range(3000 + start, 3022 + start)) if each is not None]

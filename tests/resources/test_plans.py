@@ -35,6 +35,7 @@ from service.resources.estimates import ANSWER, INLINE_LIMIT, MOST_LOOKED_AT, UN
 from service.resources.parts import mechanism_of, options_of, threat_model_of
 from service.settings import Settings
 from tests.resources.request_space import LATER, any_request, body
+from tests.slow_marker import sample_of, thorough
 
 REQUESTS = 400
 CHEAP = 20_000
@@ -97,6 +98,7 @@ def on_the_list(spec: dict[str, Any]) -> bool:
     return alone or all(is_gaussian(step) for step, _ in known)
 
 
+@sample_of(1)
 @pytest.mark.parametrize("seed", range(3))
 def test_event_loop_runs_only_listed_closed_forms(seed: int) -> None:
     inline = 0
@@ -132,13 +134,14 @@ def test_plans_of_every_composition_travel_to_workers() -> None:
     assert sent > 100
 
 
-def test_plans_of_quote_give_same_answer_in_another_process() -> None:
+@pytest.mark.parametrize(("requests", "least"), [(30, 2), thorough(80, 10)])
+def test_plans_of_quote_give_same_answer_in_another_process(requests: int, least: int) -> None:
     """The plans of a quote give the answer of the request itself, also in another process.
 
     The event loop and the workers compute with the plans of the quote.
     """
     answered = {True: 0, False: 0}
-    for name, request, quote in itertools.islice(quoted(0), 80):
+    for name, request, quote in itertools.islice(quoted(0), requests):
         if quote.prepared is None:
             assert quote.engine == UNPRICED
             continue
@@ -148,7 +151,7 @@ def test_plans_of_quote_give_same_answer_in_another_process() -> None:
         alone, gone_on = (outcome(each, request) for each in (COMPUTATIONS[name], planned))
         assert alone == gone_on
         answered[quote.inline] += isinstance(alone, bytes)
-    assert min(answered.values()) > 10
+    assert min(answered.values()) > least
 
 
 def test_worker_does_not_plan_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -197,6 +200,7 @@ def outcome(computation: BodyProducer, request: BaseModel) -> bytes | tuple[str,
         return str(error), error.pointer
 
 
+@sample_of(1)
 @pytest.mark.parametrize("seed", range(2))
 def test_every_quote_has_cost_and_engine(seed: int) -> None:
     found = [quote for _, _, quote in quoted(seed)]

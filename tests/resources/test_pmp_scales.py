@@ -20,6 +20,7 @@ from service.resources.pmp.finite import PMP_FINITE
 from service.resources.pmp.gaussian import PMP_GAUSSIAN
 from service.resources.pmp.simulations import PMP_SIMULATIONS
 from tests.privacy import pmp_oracle
+from tests.slow_marker import sample_of
 
 DIGEST = "sha256:" + 64 * "0"
 
@@ -75,6 +76,7 @@ def _many_digits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pmp_oracle, "DIGITS", 60)
 
 
+@sample_of(20)
 @pytest.mark.parametrize("seed", range(60))
 def test_exponential_encloses_exact_value_at_any_scale(seed: int) -> None:
     generator = np.random.default_rng([7, seed])
@@ -112,6 +114,7 @@ def test_distant_objects_cost_no_digits(far: float, centre: float) -> None:
     assert found["lower"] <= pmp_oracle.epsilon(logits_of(body, 1.0)) <= found["upper"]
 
 
+@sample_of(15)
 @pytest.mark.parametrize("seed", range(30))
 def test_gaussian_encloses_exact_value_at_any_scale(seed: int) -> None:
     generator = np.random.default_rng([8, seed])

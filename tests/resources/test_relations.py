@@ -18,6 +18,7 @@ from service.privacy.mechanisms.neighbours import ONE_REPLACED, RELATIONS, Neigh
 from service.privacy.threat_models.worst_case import WorstCase, worst_of
 from service.resources.bounds import compute_bounds
 from tests.privacy.cases import built, dpsgd, gaussian, laplace, noisy_sgd, sampled
+from tests.slow_marker import sample_of
 
 SAMPLERS = Path(__file__).parents[1] / "privacy" / "reference" / "samplers.json"
 mp: Any = mpmath
@@ -75,6 +76,7 @@ def profile(absent: list[Any], present: list[Any], epsilon: Any, digits: int = 4
         return tails[0] - mp.exp(epsilon) * tails[1]
 
 
+@sample_of(6)
 @pytest.mark.parametrize("seed", range(12))
 def test_one_step_matches_definition(seed: int) -> None:
     """Delta of one step matches its definition for random mixtures, groups and replaced records, in both directions."""
@@ -246,6 +248,7 @@ def test_worst_of_several_models_dominates_all() -> None:
     assert worst_of(models[:1]) == WorstCase()
 
 
+@sample_of(5)
 @pytest.mark.parametrize("exponent", [-9, -40, -160, -234, -299])
 @pytest.mark.parametrize("neighbours", [Neighbours(records=3), ONE_REPLACED], ids=str)
 def test_extreme_sampling_rates_are_enclosed(exponent: int, neighbours: Neighbours) -> None:

@@ -17,6 +17,7 @@ from service.importers.catalogue import validate_with_imports
 from service.resources.assessments.assessment import ASSESSMENTS, exit_code
 from service.resources.bounds import BOUNDS
 from service.resources.digest import canonical_text
+from tests.slow_marker import sample_of
 
 NAME = "sha256:" + "0" * 64
 SEED = 20281
@@ -139,6 +140,7 @@ def test_epochs_are_judged_with_steps_of_either_rate() -> None:
         assert "with the steps of its epochs at the smaller rate" in received.judged_as.text
 
 
+@sample_of(1)
 @pytest.mark.parametrize(
     ("question", "limit"),
     [(EPSILON, {"at_least": 5.0}), (POWER | {"direction": "remove"}, {"at_most": 0.97, "reads": "type_two_error"})],

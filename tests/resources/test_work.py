@@ -21,6 +21,7 @@ from service.resources.calibration import evaluator, resource
 from service.resources.claims import checking
 from service.resources.comparisons import comparing
 from tests.resources.request_space import any_request
+from tests.slow_marker import sample_of
 
 COMPUTATIONS: Final = {"bounds": bounds.BOUNDS, "curves": curves.CURVES}
 LARGEST_CHARGE: Final = 4e6
@@ -211,6 +212,7 @@ OTHERS: Final[dict[str, Any]] = {
 }
 
 
+@sample_of(4)
 @pytest.mark.parametrize("name", OTHERS)
 @pytest.mark.parametrize("most", [0.0, 2e5])
 def test_nested_resources_share_one_allowance(name: str, most: float, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -223,6 +225,7 @@ def test_nested_resources_share_one_allowance(name: str, most: float, monkeypatc
     assert work.done <= 2 * most + LARGEST_CHARGE
 
 
+@sample_of(4)
 @pytest.mark.parametrize("name", ASKED)
 @pytest.mark.parametrize("spent", [0.0, 2e4])
 def test_interrupted_answers_are_valid(name: str, spent: float, monkeypatch: pytest.MonkeyPatch) -> None:

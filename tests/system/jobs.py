@@ -166,6 +166,13 @@ class Cluster:
         return [process for worker in self.workers for process in self.processes(worker)]
 
 
+def kill_worker_processes(made: Cluster) -> None:
+    """Kill the child processes of the first worker."""
+    for process in made.processes(made.workers[0]):
+        with suppress(psutil.NoSuchProcess):  # It exists only while it is needed.
+            process.kill()
+
+
 @contextmanager
 def cluster(directory: Path, workers: int = 2, server: str | None = None, **worker_settings: str) -> Generator[Cluster]:
     """Yield a cluster without the service. `server` is the executable of its Redis."""

@@ -7,7 +7,7 @@ import os
 import random
 import time
 from collections.abc import Callable
-from contextlib import closing, suppress
+from contextlib import closing
 from pathlib import Path
 from signal import SIGKILL
 from typing import Any
@@ -34,6 +34,7 @@ from tests.system.jobs import (
     cluster,
     done,
     first_that_computes,
+    kill_worker_processes,
     new_job,
     state_of,
     submit,
@@ -51,24 +52,6 @@ POINTS = 40_000
 """The work takes seconds: a job that ends before the kill would show nothing."""
 AGAIN_WITHIN = float(os.environ.get("JOB_AGAIN_SECONDS", "inf"))
 FREE_WITHIN = float(os.environ.get("JOB_FREE_SECONDS", "inf"))
-
-
-def test_sweep_completes_on_cluster(tmp_path: Path) -> None:
-    """A sweep completes on a cluster although one of its workers is killed in the middle."""
-    points = 2_000
-    with cluster(tmp_path, workers=1) as made, running_server(tmp_path, **SERVICE, **made.settings) as client:
-        assert client.get("/v1/limits").json()["jobs"]["backend"] == "celery"
-        job = submit(client, "sweeps", sweep(points), **{"Idempotency-Key": "a"})
-        assert submit(client, "sweeps", sweep(points), **{"Idempotency-Key": "a"}) == job
-        wait_for(lambda: done(client, job) > 0)
-        a_worker_child(made, client)
-        found = wait_until_ended(client, job)
-        assert found["progress"] == {"done": points, "failed": 0, "total": points}
-        assert_every_point_once(client, job, points)
-        other = client.post(
-            "/v1/jobs", json={"resource": "sweeps", "request": sweep(9)}, headers={"Idempotency-Key": "a"}
-        )
-        assert other.status_code == 422
 
 
 @pytest.mark.thorough
@@ -91,9 +74,7 @@ def test_decision_made_by_cluster_is_found_and_logged(tmp_path: Path) -> None:
 
 
 def a_worker_child(made: Cluster, client: httpx2.Client) -> None:
-    for process in made.processes(made.workers[0]):
-        with suppress(psutil.NoSuchProcess):  # It exists only while it is needed.
-            process.kill()
+    kill_worker_processes(made)
 
 
 def a_whole_worker(made: Cluster, client: httpx2.Client) -> None:

@@ -22,6 +22,7 @@ from service.server.access import CannotAuthenticate, ensure_authentication
 from service.settings import Settings
 from tests.access.keys import bearer, make_key
 from tests.conftest import port_of, reserved_port
+from tests.slow_marker import sample_of
 from tests.system.jobs import wait_for
 from tests.system.running_server import running_server
 from tests.timeouts import TEST_TIMEOUT
@@ -41,6 +42,7 @@ def run(*arguments: str, **settings: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@sample_of(2)
 @pytest.mark.parametrize(
     "arguments",
     [

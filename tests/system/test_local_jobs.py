@@ -19,6 +19,7 @@ import httpx2
 import psutil
 import pytest
 
+from tests.slow_marker import thorough
 from tests.slow_requests import LONG
 from tests.system.jobs import (
     ADVANTAGE,
@@ -49,20 +50,21 @@ def job_worker(client: httpx2.Client) -> psutil.Process:
     return first_that_computes(lambda: [worker for child in service.children() for worker in child.children()])
 
 
-def test_killed_service_resumes_its_jobs(tmp_path: Path) -> None:
+@pytest.mark.parametrize("points", [20_000, thorough(60_000)])
+def test_killed_service_resumes_its_jobs(tmp_path: Path, points: int) -> None:
     """A killed service resumes its jobs when it starts again.
 
     Whatever was being computed or written at that moment, every point has one result in the end.
     """
     with running_server(tmp_path, -SIGKILL, **SETTINGS) as client:
-        job = submit(client, "sweeps", sweep(MORE_POINTS))
+        job = submit(client, "sweeps", sweep(points))
         wait_for(lambda: done(client, job) > 0)
         psutil.Process(client.process_id).kill()  # type: ignore[attr-defined]
     with running_server(tmp_path, **SETTINGS) as client:
         assert done(client, job) > 0
         found = wait_until_ended(client, job)
-        assert found["progress"] == {"done": MORE_POINTS, "failed": 0, "total": MORE_POINTS}
-        assert_every_point_once(client, job, MORE_POINTS)
+        assert found["progress"] == {"done": points, "failed": 0, "total": points}
+        assert_every_point_once(client, job, points)
 
 
 @pytest.mark.thorough

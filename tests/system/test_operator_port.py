@@ -19,6 +19,7 @@ import pytest
 
 from service.server.serve import PROBLEM_EXIT_CODE, UNABLE_TO_LISTEN_EXIT_CODE
 from tests.conftest import port_of, reserved_port
+from tests.slow_marker import sample_of
 from tests.system.jobs import wait_for
 from tests.system.running_server import running_server
 from tests.timeouts import TEST_TIMEOUT
@@ -97,6 +98,7 @@ def test_port_in_use_is_one_sentence() -> None:
     assert ended.stderr == f"privacy-bounds: cannot listen on 127.0.0.1:{port}: Address already in use\n"
 
 
+@sample_of(3)
 @pytest.mark.parametrize("bind", ["9100", "host:", "host:0", "host:70000", "::1:9100", "unix:", "unix:" + "x" * 108])
 def test_invalid_bind_is_one_sentence(bind: str) -> None:
     ended = serve(operator_bind=bind)
@@ -105,6 +107,7 @@ def test_invalid_bind_is_one_sentence(bind: str) -> None:
     assert ended.stderr.count("\n") == 1
 
 
+@sample_of(4)
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [

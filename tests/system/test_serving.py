@@ -16,6 +16,7 @@ import pytest
 
 from tests.conftest import RedisServer
 from tests.execution.fakes import SEAL_KEY
+from tests.slow_marker import thorough
 from tests.slow_requests import LONG, MORE_THAN_ITS_PRICE
 from tests.system.jobs import wait_for
 from tests.system.running_server import running_server
@@ -39,7 +40,7 @@ def command(*arguments: str, send: bytes | None = None) -> subprocess.CompletedP
     )
 
 
-@pytest.mark.parametrize("request_", [DPSGD, GAUSSIAN], ids=["dpsgd", "gaussian"])
+@pytest.mark.parametrize("request_", [DPSGD, thorough(GAUSSIAN)], ids=["dpsgd", "gaussian"])
 def test_http_and_command_line_give_the_same_bytes(
     server: httpx2.Client, tmp_path: Path, request_: dict[str, Any]
 ) -> None:

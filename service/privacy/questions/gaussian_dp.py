@@ -31,6 +31,7 @@ from service.privacy.trade_off.approximate_dp import ApproximateDpTradeOff
 from service.privacy.trade_off.combinators.bracketed import Bracketed
 from service.privacy.trade_off.combinators.easiest import EasiestOf
 from service.privacy.trade_off.combinators.symmetrised import Symmetrised
+from service.privacy.trade_off.combinators.tighter_of import TighterOf
 from service.privacy.trade_off.delegating import MemoisedCurve
 from service.privacy.trade_off.enclosed.ulps import LOG_QUANTILE_ERROR
 from service.privacy.trade_off.pair import TradeOffPair
@@ -178,10 +179,14 @@ def _over_ranges(curve: AbstractTradeOff, rate_min: float, error_min: float, nee
     if rate_min == error_min == 0:
         whole = _global(curve, needed)
         return GdpReading(whole, "upper", SOURCE, global_mu=whole)
+    # The smaller of several profiles bounds the power from above only.
     has_lists = curve.serves_lists and curve.evidence is Evidence.CERTIFIED
+    has_lists = has_lists and not (isinstance(curve, TighterOf) and needed.lower)
     if has_lists:
         parts = [curve] if needed.upper else strongest_parts(curve, is_even=rate_min == error_min)
-        needed = replace(needed, lists=tuple(ListSearch(part) for part in parts))
+        is_rough = curve.has_rough_lists and not needed.lower and math.isfinite(needed.floor)
+        rough = ListSearch(curve, is_rough=True) if is_rough else None
+        needed = replace(needed, lists=tuple(ListSearch(part) for part in parts), rough=rough)
     cap = _cap_alone(curve) if curve.global_gdp_mu is None else None
     if cap is not None:
         ranged = over_range(curve, rate_min, error_min, cap, needed)
@@ -279,7 +284,7 @@ def _between(curve: Bracketed, rate_min: float, error_min: float, needed: Needed
     """
     start = max(rate_min, SMALLEST_RATE)
     # The searches may spend all allowed work, so that this point is evaluated first.
-    some = float(curve.dominating.type_two_error(np.array([start])).lower[0]) >= error_min
+    some = _reaches(curve.dominating, start, error_min)
     least = _of_curve(curve.attained, rate_min, error_min, replace(needed, lower=True, upper=False))
     above = replace(needed, lower=False, upper=True, floor=least.value.lower)
     most = _of_curve(curve.dominating, rate_min, error_min, above)
@@ -292,6 +297,18 @@ def _between(curve: Bracketed, rate_min: float, error_min: float, needed: Needed
     if most.notes != notes:  # the range of the easier side is empty, the range of the harder side perhaps not
         notes += (NOTHING_IN_RANGE if ranged.upper == 0 else RANGE_MAY_BE_EMPTY,)
     return GdpReading(ranged, "upper", SOURCE, notes, global_mu=whole)
+
+
+def _reaches(curve: AbstractTradeOff, rate: float, error: float) -> bool:
+    """Return whether the type II error at a rate is proved to be at least `error`.
+
+    The type II error is at least 1 - delta(0) - rate.
+    """
+    if curve.has_rough_lists:
+        half = float(curve.rough_profile(np.zeros(1), 0.5).upper[0])
+        if 1 - half - rate - 4 * UNIT_ROUNDOFF >= error:
+            return True
+    return float(curve.type_two_error(np.array([rate])).lower[0]) >= error
 
 
 def _global(curve: AbstractTradeOff, needed: Needed) -> Enclosure:

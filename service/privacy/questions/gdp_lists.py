@@ -105,13 +105,15 @@ class ListSearch:
     ----------
     curve : AbstractTradeOff
         The curve.
+    is_rough : bool
+        Whether tangents come from the fast profile with wider bounds.
     """
 
-    def __init__(self, curve: AbstractTradeOff) -> None:
+    def __init__(self, curve: AbstractTradeOff, *, is_rough: bool = False) -> None:
         inverse = curve.reversed()
         steepest = [min(each.largest_log_ratio.upper, STEEPEST) for each in (curve, inverse)]
-        self._sides = [ListTangents(curve, steepest[0])]
-        self._sides.append(self._sides[0] if inverse is curve else ListTangents(inverse, steepest[1]))
+        self._sides = [ListTangents(curve, steepest[0], is_rough)]
+        self._sides.append(self._sides[0] if inverse is curve else ListTangents(inverse, steepest[1], is_rough))
 
     def bounds(self, rate_min: float, error_min: float, limit: float, goal: Goal) -> Bounds | None:
         """Return bounds of mu over the range alpha >= rate_min and f(alpha) >= error_min, or None.

@@ -21,6 +21,8 @@ from service.privacy.questions.normal_points import CLOSE, SMALLEST_RATE
 from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.combinators.second_engine import SecondEngine
 
+WIDE: Final = 0.03
+"""Relative width of an answer from which the upper bound by a rough profile suffices."""
 PROVED_FROM: Final = 1e-12
 """Smallest rates of the search if only a limit bounds mu over the whole curve."""
 
@@ -29,8 +31,9 @@ PROVED_FROM: Final = 1e-12
 class Needed:
     """Bounds of mu that are needed, and the searches of curves whose profiles are evaluated in lists.
 
-    `floor` is the lower bound of the answer if another curve gives it, or infinity. `known` is a lower bound of mu that
-    a smaller range proves. `second` counts the uses of a second engine by the curves of the answer.
+    The search `rough` needs less time, and its upper bound suffices where the answer is wide anyway. `floor` is the
+    lower bound of the answer if another curve gives it, or infinity. `known` is a lower bound of mu that a smaller
+    range proves. `second` counts the uses of a second engine by the curves of the answer.
     """
 
     lower: bool = True
@@ -38,6 +41,7 @@ class Needed:
     floor: float = math.inf
     known: float = 0.0
     lists: tuple[ListSearch, ...] = ()
+    rough: ListSearch | None = None
     second: SecondEngine | None = None
 
     @property
@@ -69,6 +73,10 @@ def _by_lists(needed: Needed, rate_min: float, error_min: float, limit: float, e
     if min(rate_min, error_min) < SMALLEST_RATE:
         return None
     goal = Goal(needed.lower, needed.upper, enough, needed.floor, needed.known)
+    if needed.rough is not None:
+        found = needed.rough.bounds(rate_min, error_min, limit, goal)
+        if found is not None and found[1] - needed.floor > WIDE * found[1]:
+            return found
     tried = (each.bounds(rate_min, error_min, limit, goal) for each in needed.lists)
     found = [ends for ends in tried if ends is not None]
     return (max(ends[0] for ends in found), found[0][1]) if found else None

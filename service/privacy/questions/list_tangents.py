@@ -42,6 +42,8 @@ class ListTangents:
     ----------
     steepest : float
         Largest log slope.
+    is_rough : bool
+        Whether the offsets come from the fast profile with wider bounds.
     all_c, log_low, log_high : array, shape (n,)
         All log slopes, and bounds of ln delta there.
     c, delta : array, shape (k,)
@@ -54,6 +56,7 @@ class ListTangents:
 
     curve: AbstractTradeOff
     steepest: float
+    is_rough: bool = False
     all_c: FloatArray = field(default_factory=lambda: np.zeros(0))
     log_low: FloatArray = field(default_factory=lambda: np.zeros(0))
     log_high: FloatArray = field(default_factory=lambda: np.zeros(0))
@@ -68,7 +71,8 @@ class ListTangents:
         new = np.setdiff1d(np.clip(c, 0.0, self.steepest), self.all_c)
         if not len(new):
             return 0
-        low, high = log_ends(self.curve.profile(new))
+        read = self.curve.rough_profile(new, 0.5) if self.is_rough else self.curve.profile(new)
+        low, high = log_ends(read)
         order = np.argsort(np.concatenate([self.all_c, new]))
         self.all_c, low, high, m = (
             np.concatenate([known, more])[order]

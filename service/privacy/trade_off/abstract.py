@@ -78,6 +78,8 @@ class AbstractTradeOff(ABC):
         Whether every point costs a search of the profile, so that callers should prefer the profile.
     serves_lists : bool
         Whether a list of thresholds costs much less than its members, so that bounds of mu use lists of the profile.
+    has_rough_lists : bool
+        Whether the rough profile of a list costs much less than the profile.
     is_capped : bool
         Whether the formulas already respect the bounds from the extreme log-likelihood ratios.
     has_only_profile : bool
@@ -88,6 +90,7 @@ class AbstractTradeOff(ABC):
     method: str
     searches_points: bool = False
     serves_lists: bool = False
+    has_rough_lists: bool = False
     is_capped: bool = False
     has_only_profile: bool = False
 

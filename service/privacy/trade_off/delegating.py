@@ -23,6 +23,7 @@ class DelegatingCurve(AbstractTradeOff):
     def __init__(self, curve: AbstractTradeOff) -> None:
         self.curve = curve
         self.evidence, self.method = curve.evidence, curve.method
+        self.serves_lists, self.has_rough_lists = curve.serves_lists, curve.has_rough_lists
 
     def _number(self, number: Enclosure) -> Enclosure:
         """Convert one enclosure of the wrapped curve to that of this curve; by default return the argument."""

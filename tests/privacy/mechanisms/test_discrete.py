@@ -20,7 +20,7 @@ from service.privacy.numerics.bessel import log_0f1
 from service.privacy.threat_models.worst_case import WorstCase
 from service.privacy.trade_off.abstract import AbstractTradeOff
 from tests.privacy.cases import built
-from tests.slow_marker import thorough
+from tests.slow_marker import sample_of, thorough
 
 Spec = dict[str, Any]
 Pair = list[tuple[Any, Any]]
@@ -133,6 +133,7 @@ def assert_inside(low: float, truth: Any, high: float, missing: float = 1e-28) -
     assert high - low <= 1e-9 * float(truth) + 1e-25, (low, high)
 
 
+@sample_of(9)
 @pytest.mark.parametrize("draw", LAWS, ids=lambda each: each.__name__)
 @pytest.mark.parametrize("seed", [0, 1, 2, *map(thorough, range(3, 10))])
 def test_law_agrees_with_enumeration_of_all_outcomes(draw: Callable[[Generator], tuple[Spec, Pair]], seed: int) -> None:

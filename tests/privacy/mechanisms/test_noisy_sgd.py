@@ -97,7 +97,7 @@ def composed_delta(noise: float, rate: float, steps: int, eps: float, *, numerat
     [
         (16, 4, 2.0, 1, 1e-15),
         (7, 1, 1.3, 1, 1e-15),
-        (10, 7, 3.0, 2, 1e-11),
+        thorough(10, 7, 3.0, 2, 1e-11),
         thorough(7, 1, 1.3, 2, 1e-11),
         (10, 7, 4.0, 3, 1e-8),
     ],

@@ -23,6 +23,7 @@ from service.privacy.trade_off.max_statistic import LargestOfMany, ThresholdTest
 from service.privacy.trade_off.pair import TradeOffPair
 from service.privacy.trade_off.polygon import Corners, PolygonTradeOff
 from service.privacy.trade_off.shifted.gaussian import gaussian_curve
+from tests.slow_marker import sample_of
 
 READINGS: Final[dict[str, Callable[[AbstractTradeOff], Enclosure]]] = {
     "epsilon": lambda curve: curve.epsilon(1e-5),
@@ -98,6 +99,7 @@ def test_enclosure_of_shuffled_epochs_contains_reference() -> None:
     assert (delta.lower, delta.upper) == (pytest.approx(8.786e-5, rel=5e-4), pytest.approx(0.02092, rel=5e-4))
 
 
+@sample_of(2)
 @pytest.mark.parametrize("seed", range(4))
 def test_brackets_are_ordered_and_more_batches_reveal_less(seed: int) -> None:
     rng = np.random.default_rng(seed)

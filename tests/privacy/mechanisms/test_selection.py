@@ -23,7 +23,7 @@ from service.privacy.numerics.arrays import FloatArray
 from service.privacy.threat_models.worst_case import WorstCase
 from service.privacy.trade_off.abstract import AbstractTradeOff
 from tests.privacy.cases import built, gaussian
-from tests.slow_marker import thorough
+from tests.slow_marker import sample_of, thorough
 
 EPSILONS = (-0.4, 0.0, 0.2, 0.7, 1.5)
 Spec = dict[str, Any]
@@ -136,6 +136,7 @@ def test_chances_far_behind_keep_digits(gap: float) -> None:
     assert high[0] <= low[0] * (1 + 1e-12)
 
 
+@sample_of(3)
 @pytest.mark.parametrize(
     ("eta", "epsilon", "monotone"),
     [(0.5, 0.0, False), (1.0, 0.1, True), (1.0, 0.7, False), (2.0, 0.5, False), (2.0, 1.2, True), (4.0, 3.0, False)],

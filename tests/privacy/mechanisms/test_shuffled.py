@@ -38,7 +38,7 @@ from service.privacy.trade_off.shuffled.mean_form import MeanForm, exponential
 from service.privacy.trade_off.shuffled.ones import Ones
 from tests.privacy.shuffled_laws import Counts, envelope, pairs_of_laws, reported
 from tests.privacy.shuffled_script import script_delta
-from tests.slow_marker import thorough
+from tests.slow_marker import sample_of, thorough
 
 ROWS = [
     row
@@ -236,6 +236,7 @@ def test_contour_encloses_listed_profile(seed: int) -> None:
             assert math.exp(high) >= truth.lower
 
 
+@sample_of(1)
 @pytest.mark.parametrize("seed", range(3))
 def test_points_from_the_profile_enclose_listed_points(seed: int) -> None:
     random = np.random.default_rng([8, seed])
@@ -290,6 +291,7 @@ def test_ones_against_exact_fractions(seed: int) -> None:
     assert holds(listed, float(value), slack)
 
 
+@sample_of(4)
 @pytest.mark.parametrize("seed", range(12))
 def test_points_of_ones_by_contours_are_those_of_exact_fractions(seed: int) -> None:
     """The curve of one order of the bits, and that of an attacker who draws the order."""
@@ -346,6 +348,7 @@ def test_skipped_nodes_of_contours_change_nothing(seed: int, monkeypatch: pytest
         assert found == pytest.approx(whole, rel=1e-10, abs=1e-10)
 
 
+@sample_of(4)
 @pytest.mark.parametrize("seed", [*range(12), *map(thorough, range(12, 200))])
 def test_listed_outcomes_with_few_rare_reports_against_sums_of_many_digits(seed: int) -> None:
     random = np.random.default_rng([15, seed])

@@ -26,7 +26,7 @@ from service.privacy.trade_off.pair import TradeOffPair
 from service.privacy.trade_off.polygon import PolygonTradeOff
 from service.privacy.trade_off.shifted.gaussian import gaussian_curve
 from service.privacy.trade_off.sum_statistic import sum_laws
-from tests.slow_marker import thorough
+from tests.slow_marker import sample_of, thorough
 
 EPSILONS = np.array([-1.0, 0.0, 0.01, 0.1, 0.5, 2.0, 6.0])
 RATES = np.array([1e-6, 1e-3, 0.05, 0.5, 0.99])
@@ -58,6 +58,7 @@ def binomial_interval(count: int, runs: int) -> tuple[float, float]:
     return low, float(stats.beta.ppf(1 - 1e-6, count + 1, runs - count)) if count < runs else 1.0
 
 
+@sample_of(2)
 @pytest.mark.parametrize(
     ("noise", "batches", "epochs"), [(3.0, 100, 2), (1.0, 100, 5), thorough(2.0, 200, 8), (0.6, 50, 3), (0.4, 200, 1)]
 )
@@ -158,6 +159,7 @@ def test_extreme_epochs_have_ordered_bounds() -> None:
     assert SumsOfEpochs(shift=1.0, batches=2, epochs=10**9).curves().add.epsilon(1e-5).lower > 100
 
 
+@sample_of(1)
 @pytest.mark.parametrize("seed", range(3))
 def test_sums_reveal_no_more_than_revealed_order(seed: int) -> None:
     """Sums of shuffled epochs reveal no more than epochs whose order of batches is known, which are a Gaussian step.

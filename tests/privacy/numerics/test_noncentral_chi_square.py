@@ -21,6 +21,7 @@ from service.privacy.numerics.chi_square.quantiles import quantiles
 from service.privacy.numerics.rounding import FUNCTION_ERROR
 from tests.privacy import chi_square_oracles as oracles
 from tests.privacy.references import number, rows
+from tests.slow_marker import sample_of
 
 DEGREES = (1, 2, 3, 10, 49.9, 50, 650, 1e4, 1e6, 1e9)
 NONCENTRALITIES = (0, 1e-6, 1, 200, 1e4, 2.6e5, 1e6, 1e9, 1e12)
@@ -62,6 +63,7 @@ def test_three_oracles_agree(degrees: int, noncentrality: float, x: float, lower
     assert max(abs(value / values[0] - 1) for value in values) < mpf(10) ** -28
 
 
+@sample_of(30)
 @pytest.mark.parametrize(("degrees", "noncentrality"), CASES)
 def test_smaller_tail_contains_truth_and_keeps_its_digits(degrees: float, noncentrality: float) -> None:
     at = points(degrees, noncentrality)
@@ -148,6 +150,7 @@ def density(degrees: float, noncentrality: float, x: float) -> mpf:
     return mp.log(total) + (s - 1) * mp.log(y) - y - mean - mp.log(2)
 
 
+@sample_of(14)
 @pytest.mark.parametrize("degrees", [1, 2, 4, 4.5, 10, 49.9, 50, 650, 1e4, 1e9])
 @pytest.mark.parametrize("noncentrality", [0, 1e-6, 200, 1e4])
 def test_density_matches_series(degrees: float, noncentrality: float) -> None:
@@ -162,6 +165,7 @@ def test_density_matches_series(degrees: float, noncentrality: float) -> None:
 LEVELS = -np.array([1e-300, 1e-18, 1e-3, 0.3, math.log(2), 1.0, 5.0, 40.0, 300.0, 690.0])
 
 
+@sample_of(8)
 @pytest.mark.parametrize("tail", ["lower", "upper"])
 @pytest.mark.parametrize(
     ("degrees", "noncentrality"),

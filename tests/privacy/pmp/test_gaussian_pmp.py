@@ -28,6 +28,7 @@ from service.privacy.pmp.gaussian.parameter import (
 )
 from service.privacy.pmp.gaussian.points import QueryPoints
 from service.privacy.pmp.gaussian.upper_bound import exposure_upper_bound
+from tests.slow_marker import sample_of
 
 ROWS: dict[str, dict[str, Any]] = {
     row["id"]: row for row in json.loads((Path(__file__).parents[1] / "reference" / "pmp.json").read_text("utf-8"))
@@ -84,6 +85,7 @@ def test_mean_matches_reference() -> None:
     assert found.point in (0, 199)
 
 
+@sample_of(4)
 @pytest.mark.parametrize("delta", [1e-200, 1e-20, 1e-3, 0.3])
 @pytest.mark.parametrize("dimension", [1, 3])
 def test_proposition_12_matches_40_digits(dimension: int, delta: float) -> None:
@@ -172,6 +174,7 @@ def brute_truth(values: list[float], size: int, noise_std: float, delta: float) 
     return largest
 
 
+@sample_of(2)
 @pytest.mark.parametrize(("size", "count"), [(1, 4), (2, 4), (3, 4), (2, 5)])
 def test_bounds_on_line_enclose_grid_of_outcomes(size: int, count: int) -> None:
     values = [0.0, 0.4, 1.7, -0.8, 0.9][:count]
@@ -186,6 +189,7 @@ def test_bounds_on_line_enclose_grid_of_outcomes(size: int, count: int) -> None:
 TRUTH = "service.privacy.pmp.gaussian.lower_bound"
 
 
+@sample_of(6)
 @pytest.mark.parametrize("noise_std", [0.3, 1.0, 5.0])
 @pytest.mark.parametrize("size", [1, 4, 6, 11])
 def test_three_lower_bounds_are_ordered(size: int, noise_std: float, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,7 @@ from mpmath import mpf
 
 from service.privacy.enclosure import Enclosure
 from service.privacy.pmp.gaussian.profile import delta_bounds, epsilon_at, log_delta, noise_std_at, ratio_at
+from tests.slow_marker import sample_of
 
 ROWS: list[dict[str, Any]] = [
     row
@@ -49,6 +50,7 @@ def arguments() -> list[tuple[float, float]]:
     return found + [(0.0, ratio) for ratio in (1e-6, 0.1, 0.499, 0.5, 0.501, 3.0, 70.0)] + [(1e4, 150.0), (1e4, 200.0)]
 
 
+@sample_of(50)
 @pytest.mark.parametrize(("epsilon", "ratio"), arguments())
 def test_log_profile_has_promised_accuracy(epsilon: float, ratio: float) -> None:
     truth = exact_log_delta(epsilon, ratio)
@@ -81,6 +83,7 @@ def test_epsilons_match_reference(row: dict[str, Any]) -> None:
     assert found.upper == pytest.approx(row["value"], rel=0, abs=row["abs_tol"])
 
 
+@sample_of(12)
 @pytest.mark.parametrize("delta", [1e-300, 1e-12, 1e-5, 0.01, 0.5, 0.9])
 @pytest.mark.parametrize("epsilon", [0.0, 1e-9, 0.1, 1.0, 30.0, 1e4])
 def test_ratio_and_epsilon_are_inverse(epsilon: float, delta: float) -> None:

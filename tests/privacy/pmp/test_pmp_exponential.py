@@ -26,6 +26,7 @@ from service.privacy.pmp.exponential.population import Population
 from service.privacy.pmp.exponential.swap import swap_bounds
 from tests.privacy import pmp_oracle
 from tests.privacy.references import FOLDER
+from tests.slow_marker import sample_of
 
 ROWS: dict[str, dict[str, Any]] = {row["id"]: row for row in json.loads((FOLDER / "pmp.json").read_text())}
 CASES = {
@@ -111,6 +112,7 @@ def test_every_reference_row_is_tested(notion: str) -> None:
             assert row["id"] in tested or row["inputs"]["same_inputs_as"] not in ROWS, row["id"]
 
 
+@sample_of(10)
 @pytest.mark.parametrize("size", [0.01, 1.0, 30.0, 1000.0])
 @pytest.mark.parametrize("seed", range(6))
 def test_every_ratio_matches_plain_enumeration(seed: int, size: float) -> None:

@@ -18,6 +18,7 @@ import pytest
 from service.privacy.enclosure import Enclosure, Evidence
 from service.privacy.pmp.finite import AdjacentTable, MembershipTable, Rows
 from tests.privacy.references import FOLDER
+from tests.slow_marker import sample_of
 
 ROWS: dict[str, dict[str, Any]] = {row["id"]: row for row in json.loads((FOLDER / "pmp.json").read_text())}
 Table = list[list[float]]
@@ -106,6 +107,7 @@ def random_table(seed: int) -> tuple[Table, list[tuple[int, ...]]]:
     return rows.tolist(), [subsets[place] for place in order]
 
 
+@sample_of(24)
 @pytest.mark.parametrize("epsilon", [0.0, 1e-6, 0.3, 2.0, 599.0, 601.0, 1e6])
 @pytest.mark.parametrize("seed", range(8))
 def test_random_tables_match_fractions(seed: int, epsilon: float) -> None:

@@ -25,6 +25,7 @@ from service.privacy.pmp.exponential.population import Population
 from service.privacy.pmp.exponential.sampler import sampled_log_odds
 from service.privacy.pmp.exponential.swap import swap_bounds
 from tests.privacy.references import FOLDER
+from tests.slow_marker import sample_of
 
 ROWS: dict[str, dict[str, Any]] = {row["id"]: row for row in json.loads((FOLDER / "pmp.json").read_text())}
 
@@ -37,6 +38,7 @@ def drawn(seed: int, objects: int, half: int, size: float) -> Population:
     return given(size * np.random.default_rng(seed).normal(size=(objects, 2 * half)))
 
 
+@sample_of(6)
 @pytest.mark.parametrize("size", [0.1, 1.0, 3.0])
 @pytest.mark.parametrize("seed", range(5))
 def test_intervals_contain_enumerated_values(seed: int, size: float) -> None:

@@ -113,7 +113,7 @@ def _encloses(curve: AbstractTradeOff, law: Law, width: float) -> None:
         assert gaussian_dp.mu(curve, rate_min, error_min, lower=False).value.upper >= exact - 1e-12
 
 
-@pytest.mark.parametrize("seed", [*range(2), *map(thorough, range(2, 40))])
+@pytest.mark.parametrize("seed", [*range(1), *map(thorough, range(1, 40))])
 def test_mu_of_ones_is_that_of_the_polygon(seed: int) -> None:
     random = np.random.default_rng([SEED, 1, seed])
     reports = int(random.integers(5, 20))

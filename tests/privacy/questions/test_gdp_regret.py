@@ -13,6 +13,7 @@ from service.privacy.questions import gaussian_dp
 from service.privacy.questions.gdp_regret import regret
 from service.privacy.threat_models.worst_case import WorstCase
 from tests.privacy.cases import built, dpsgd, gaussian, laplace
+from tests.slow_marker import sample_of
 
 RUNS: dict[str, Any] = {
     "run": dpsgd(1.0, 0.01, 1000),
@@ -26,6 +27,7 @@ def curves(mechanism: Any) -> Any:
     return WorstCase().curves(built(mechanism), "auto", EngineOptions(relative_tolerance=1e-6))
 
 
+@sample_of(4)
 @pytest.mark.parametrize("direction", ["add", "remove"])
 @pytest.mark.parametrize("name", RUNS)
 def test_regret_encloses_gap_on_fine_grid(name: str, direction: str) -> None:

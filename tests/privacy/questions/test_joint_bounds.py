@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from service.privacy.questions.joint_bounds import JointBounds
+from tests.slow_marker import sample_of
 
 DIGITS: Final = 60
 
@@ -34,6 +35,7 @@ def around(value: float, random: np.random.Generator) -> tuple[float, float]:
     return value - below, value + above
 
 
+@sample_of(15)
 @pytest.mark.parametrize("seed", range(40))
 def test_exact_values_lie_between_bounds(seed: int) -> None:
     random = np.random.default_rng([3107, seed])

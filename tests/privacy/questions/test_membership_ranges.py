@@ -19,6 +19,7 @@ from service.privacy.questions.complement import type_two_error_at_complement
 from service.privacy.trade_off.approximate_dp import ApproximateDpTradeOff
 from service.privacy.trade_off.combinators.bracketed import Bracketed
 from service.privacy.trade_off.shifted.gaussian import gaussian_curve
+from tests.slow_marker import sample_of
 
 mpf: Any = mpmath.mpf
 DRAWS = 120
@@ -150,6 +151,7 @@ def test_type_two_errors_at_complements_match_gaussian_formula(mu: float) -> Non
             assert found.relative_width() <= 1e-10
 
 
+@sample_of(2)
 @pytest.mark.parametrize("seed", range(6))
 def test_rates_near_one_of_bracketed_curve_use_both_sides(seed: int) -> None:
     """The type II error at 1 - rate of a curve between two Gaussian curves has one bound from each of them."""

@@ -20,6 +20,7 @@ from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.combinators.bracketed import Bracketed
 from service.privacy.trade_off.pair import TradeOffPair
 from tests.privacy.cases import built, dpsgd, gaussian, laplace, sampled
+from tests.slow_marker import sample_of
 
 
 def pair_of(spec: dict[str, Any]) -> TradeOffPair:
@@ -55,6 +56,7 @@ def meet(first: Enclosure, second: Enclosure) -> bool:
     return first.lower <= second.upper and second.lower <= first.upper
 
 
+@sample_of(7)
 @every_curve
 @every_direction
 def test_accuracy_is_largest_over_all_rates(spec: dict[str, Any], direction: str) -> None:
@@ -264,6 +266,7 @@ def largest_mu(curve: AbstractTradeOff, low: float, high: float) -> float:
     return -min(values[best], float(refined.fun))
 
 
+@sample_of(7)
 @every_curve
 @every_direction
 def test_gdp_mu_is_the_supremum_over_its_range(spec: dict[str, Any], direction: str) -> None:

@@ -18,6 +18,7 @@ from service.privacy.threat_models.worst_case import WorstCase
 from service.privacy.trade_off.pair import TradeOffPair
 from tests.privacy.cases import built, dpsgd, gaussian, sampled
 from tests.privacy.references import meets, number, rows
+from tests.slow_marker import sample_of
 
 ROWS = [row for row in rows("glrt") if row["quantity"] not in ("eq 36", "mu eq 37")]
 FIGURE_5 = {"type": "repeated", "mechanism": gaussian(10.0), "steps": 1000}
@@ -161,6 +162,7 @@ PAIRS = [
 every_pair = pytest.mark.parametrize("pair", PAIRS, ids=str)
 
 
+@sample_of(7)
 @every_pair
 @pytest.mark.parametrize("direction", ["add", "remove", "both"])
 def test_curves_satisfy_trade_off_laws(pair: tuple[int, float, float], direction: str) -> None:

@@ -15,6 +15,7 @@ from service.privacy.threat_models.glrt import Glrt
 from service.privacy.threat_models.glrt_step import GlrtStep, noncentrality_of
 from service.privacy.threat_models.worst_case import WorstCase
 from tests.privacy.cases import built, dpsgd, gaussian, laplace, mixture, sampled
+from tests.slow_marker import sample_of
 
 SEVENTY = {"type": "repeated", "mechanism": gaussian(6.0), "steps": 70}
 SAMPLED_RUN = dpsgd(1.0, 0.01, 10)
@@ -93,6 +94,7 @@ def test_noncentrality_is_correctly_rounded() -> None:
     assert noncentrality_of(((step, 9),)) == Enclosure.point(1.0)
 
 
+@sample_of(5)
 @pytest.mark.parametrize("dimension", [1, 2, 50, 10**9])
 @pytest.mark.parametrize(("noise", "steps"), [(1e15, 1), (1e-2, 1), (1e-4, 10**4)])
 def test_range_limits_give_ordered_narrow_bounds(dimension: int, noise: float, steps: int) -> None:

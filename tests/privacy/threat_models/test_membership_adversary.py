@@ -34,6 +34,7 @@ from service.privacy.trade_off.approximate_dp import ApproximateDpTradeOff
 from service.privacy.trade_off.mixture.curve import MixtureTradeOff
 from service.privacy.trade_off.shifted.gaussian import gaussian_curve
 from tests.privacy.references import meets, number, rows
+from tests.slow_marker import sample_of
 
 ROWS = rows("gmip")
 MEMBERSHIP = Membership()
@@ -140,6 +141,7 @@ def _susceptibility(mu: float, dimension: int, size: int) -> float:
     return low
 
 
+@sample_of(10)
 @pytest.mark.parametrize(("size", "susceptibility"), [(5.0, 1.0), (2.0, 3.0), (1.25, 0.5), (40.0, 7.5), (3.0, 0.0)])
 @pytest.mark.parametrize("alpha", [1e-12, 1e-3, 0.05, 0.5, 0.99])
 def test_one_dimension_matches_neyman_pearson_test(size: float, susceptibility: float, alpha: float) -> None:

@@ -68,7 +68,7 @@ class GroundTruthRun:
 
     @cached_property
     def moved_mass(self) -> arb:
-        """Bound of the total mass of H1 that the mixtures of all steps leave out."""
+        """Upper bound of the total mass of H1 that the mixtures of all steps leave out."""
         return sum((count * step.moved_mass for step, count in self.steps), arb(0))
 
 

@@ -59,7 +59,7 @@ class ExactMixture(ExactShifts):
 
     @property
     def moved_mass(self) -> arb:
-        """Bound of the mass of the shifts that the mixture omits, as a ball.
+        """Upper bound of the mass of the shifts that the mixture omits, as a ball.
 
         Beyond the last and before the first kept shift, weights fall faster than geometrically. Conditioning a law on
         an event changes probabilities by at most the mass of the complement of the event.

@@ -40,7 +40,7 @@ def two_steps_pair(steps: Steps) -> TradeOffPair | None:
     """Return the trade-off curves of both directions of a run of two steps, or None.
 
     The result is None if `two_steps_curve` is None: the run has not exactly two steps, or a step is neither a shifted
-    noise law nor a mixture of shifted Gaussians.
+    noise law nor a mixture of shifted Gaussians, or a step's curves are only a bracket of two theorems.
     """
     curve = two_steps_curve(steps)
     if curve is None:

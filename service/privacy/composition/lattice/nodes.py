@@ -48,7 +48,7 @@ class Lattice:
 
     @property
     def blur(self) -> float:
-        """Bound of the rounding errors of `losses`, the computed losses of the nodes, in nats."""
+        """Upper bound of the rounding errors of `losses`, the computed losses of the nodes, in nats."""
         if self.offset == 0 and (self.step * 2.0**20 / 2.0 ** math.floor(math.log2(self.step))).is_integer():
             return 0.0  # short numbers: every multiple is exact
         return 4 * UNIT_ROUNDOFF * (abs(self.offset) + max(-self.first, self.last) * self.step)

@@ -81,7 +81,7 @@ class _Side:
 
     @cached_property
     def rounding(self) -> FloatArray:
-        """Bound of the rounding of the exponents K - slope c of the sums, at each threshold c.
+        """Upper bound of the rounding of the exponents K - slope c of the sums, at each threshold c.
 
         K is the log-moment of the run at the tilt. The array has the shape (thresholds,).
         """

@@ -172,7 +172,7 @@ class Window:
     Attributes
     ----------
     overflow : float
-        Bound of the tilted mass outside the window.
+        Upper bound of the tilted mass outside the window.
     cumulants : (float, float, float)
         K = ln E0 e^{tilt S} of the run's loss S at the tilt, K' and K''.
     """

@@ -33,7 +33,7 @@ class RealCumulants(NamedTuple):
     value, first, second : arrays in the shape of the tilts
         K (nats), K' (the mean of S under the law tilted by e^{sS}, nats) and K'' (its variance, nats squared).
     error : array in the shape of the tilts
-        Bound of |computed K - true K|, nats.
+        Upper bound of |computed K - true K|, nats.
     discretisation : array in the shape of the tilts
         Part of `error` that is not rounding: quadrature and the truncation of the grid.
     """
@@ -135,7 +135,7 @@ class Summand(ABC):
 
     @property
     def least_loss_error(self) -> float:
-        """Bound of the error (nats) of the infimum in `loss_range` that comes from errors of the law's weights."""
+        """Upper bound of the error (nats) of the infimum in `loss_range` that errors of the law's weights cause."""
         return 0.0
 
     @property

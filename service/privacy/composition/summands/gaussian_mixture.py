@@ -448,10 +448,10 @@ class TruncatedGaussianMixture(NormalTrapezoid):
 
     @cached_property
     def end_slopes(self) -> tuple[FloatArray, FloatArray]:
-        """Bounds of |d ln a/dx| over the cells, and ln of lower bounds of |a(x + iq)/a(x)|; shape (parts, nodes) each.
+        """Upper bounds of |d ln a/dx| over the cells, and ln of lower bounds of |a(x + iq)/a(x)|.
 
-        a is the density of H1 at the outcome x over the normal density, and q a height. |a'/a| is at most its bound on
-        the real axis. A part is a number of equal steps of a run.
+        Both have the shape (parts, nodes). a is the density of H1 at the outcome x over the normal density, and q a
+        height. |a'/a| is at most its bound on the real axis. A part is a number of equal steps of a run.
         """
         return self.grid.steepest, self.log_least[-1]
 

@@ -195,7 +195,7 @@ class MixtureMajorants:
     log_ends: FloatArray
     """ln of the size of the integrand half a cell from each node, in terms."""
     end_rates: FloatArray
-    """Bounds of |dD/dq| half a cell from each node."""
+    """Upper bounds of |dD/dq| half a cell from each node."""
     sizes: FloatArray
     """Integrals over the cells on the real axis."""
     middle: int

@@ -351,10 +351,10 @@ class TruncatedSampledGaussian(NormalTrapezoid):
 
     @cached_property
     def end_slopes(self) -> tuple[FloatArray, FloatArray]:
-        """Bounds of |d ln w/dy| over the cells, and ln of lower bounds of |w(y + iq)/w(y)|; shape (parts, nodes) each.
+        """Upper bounds of |d ln w/dy| over the cells, and ln of lower bounds of |w(y + iq)/w(y)|.
 
-        w is the likelihood ratio of a step at the outcome y, and q a height. The bounds hold on all strips and all
-        paths of majorants. A part is a number of equal steps of a run.
+        Both have the shape (parts, nodes). w is the likelihood ratio of a step at the outcome y, and q a height. The
+        bounds hold on all strips and all paths of majorants. A part is a number of equal steps of a run.
         """
         widest = np.maximum(self._strips[-1], np.minimum(LARGEST_ETA, 0.9 * math.pi * self.sigma))
         return self.near / self.sigma[:, None], self.log_least_modulus(widest)

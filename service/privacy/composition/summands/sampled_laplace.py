@@ -206,7 +206,7 @@ class SampledLaplaceParts(TruncatedSummand):
 
     @cached_property
     def mass_error(self) -> FloatArray:
-        """Bound of the relative error of each H0-mass of a node or atom in `mass`, shape (parts, 1).
+        """Upper bound of the relative error of each H0-mass of a node or atom in `mass`, shape (parts, 1).
 
         A part is a number of equal steps of a run.
         """
@@ -215,7 +215,7 @@ class SampledLaplaceParts(TruncatedSummand):
 
     @cached_property
     def loss_error(self) -> FloatArray:
-        """Bound of the absolute error of the loss L (nats), shape (parts, nodes).
+        """Upper bound of the absolute error of the loss L (nats), shape (parts, nodes).
 
         The bound has a part from the loss without sampling v = e x, where x is the position of a node and dL/dv the
         responsibility p e^v/w, and a part from the logarithm. A part is a number of equal steps of a run.

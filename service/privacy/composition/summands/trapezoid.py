@@ -196,8 +196,8 @@ class TiltedMoments:
     total, log_total : (parts,)
         M(s) e^{-shift} for the transform M(s) = E0 e^{sL}, and ln M(s).
     rounding, end_error, quadrature
-        Bounds of the error of `total` relative to it: from rounding, from the truncation of the nodes, and from the
-        trapezoid rule.
+        Upper bounds of the error of `total` relative to it: from rounding, from the truncation of the nodes, and from
+        the trapezoid rule.
     """
 
     tilt: float | FloatArray
@@ -397,10 +397,10 @@ class TruncatedTrapezoid(PartArrays):
 
     @cached_property
     def identity_error(self) -> FloatArray:
-        """Bound of the error of E0(e^L - 1) = 0 in one step's sums over the nodes, for the loss L, shape (parts,).
+        """Upper bound of the error of E0(e^L - 1) = 0 in one step's sums over the nodes, shape (parts,).
 
-        The sums are those at the tilts 0 and 1. The bound has terms for the trapezoid rule, the truncation, and the
-        sides of the strips. A part is a number of equal steps of a run.
+        L is the loss of a step. The sums are those at the tilts 0 and 1. The bound has terms for the trapezoid rule,
+        the truncation, and the sides of the strips. A part is a number of equal steps of a run.
         """
         tilts, none = np.array([[0.0], [1.0]]), np.zeros((2, len(self.count)))
         truncated = np.exp(np.logaddexp(self.log_truncated_null, self.log_truncated_alternative))
@@ -472,7 +472,7 @@ class NormalTrapezoid(TruncatedTrapezoid):
     @cached_property
     @abstractmethod
     def end_slopes(self) -> tuple[FloatArray, FloatArray]:
-        """Bounds of |d ln a/dx| over the cells, and ln of lower bounds of |a(x + iq)/a(x)| on all strips.
+        """Upper bounds of |d ln a/dx| over the cells, and ln of lower bounds of |a(x + iq)/a(x)| on all strips.
 
         All arrays have the shape (parts, nodes). phi a is the density of H1 at the outcome x with the normal density
         phi, and q a height. A part is a number of equal steps of a run.

@@ -61,11 +61,11 @@ class StripField:
     log_largest: FloatArray
     """Upper bound of ln of the size, over the cells and all heights up to q."""
     size_slope: FloatArray
-    """Bound of |d ln(phi a^theta b^{1-theta} size)/dx| over the cells."""
+    """Upper bound of |d ln(phi a^theta b^{1-theta} size)/dx| over the cells."""
     turn_slope: FloatArray
-    """Bound of |dD/dx| over the cells, for all heights up to q."""
+    """Upper bound of |dD/dx| over the cells, for all heights up to q."""
     turn_rate: FloatArray
-    """Bound of |dD/dq| over the cells, for all heights up to q."""
+    """Upper bound of |dD/dq| over the cells, for all heights up to q."""
     density_growth: FloatArray | float = 0.5
     """Q: |phi(x + iq)| is at most e^{Q q^2} phi(x)."""
 
@@ -288,7 +288,7 @@ class TrapezoidOnContour(SummandOnContour, Generic[LawT]):
 
     @cached_property
     def slope(self) -> FloatArray:
-        """Bound of |d ln(phi a^theta b^{1-theta})/dx| over the cells, shape (parts, nodes).
+        """Upper bound of |d ln(phi a^theta b^{1-theta})/dx| over the cells, shape (parts, nodes).
 
         phi a and phi b are the densities of H1 and H0 at the outcome x with the normal density phi, and theta is the
         tilt. A part is a number of equal steps of a run.
@@ -386,9 +386,9 @@ class MeanLoss:
 
     value: FloatArray
     by_weight: FloatArray
-    """Bound of the error of `value` from relative errors of weights."""
+    """Upper bound of the error of `value` from relative errors of weights."""
     by_loss: FloatArray
-    """Bound of the error of `value` from errors of losses."""
+    """Upper bound of the error of `value` from errors of losses."""
     by_difference: FloatArray
     """sum |null_weight (e^L - 1)| relative error/M(theta) where the second-order summands serve; else 0."""
 

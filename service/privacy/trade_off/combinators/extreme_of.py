@@ -35,6 +35,8 @@ class ExtremeOf(AbstractTradeOff):
         self.curves = tuple(curves)
         self.evidence = Evidence.weakest(*(curve.evidence for curve in self.curves))
         self.method = self.curves[0].method
+        self.serves_lists = any(curve.serves_lists for curve in self.curves)
+        self.has_rough_lists = any(curve.has_rough_lists for curve in self.curves)
 
     @property
     @override
@@ -73,6 +75,14 @@ class ExtremeOf(AbstractTradeOff):
         return reduce(
             larger if self.is_strongest else smaller, (logged(curve.profile(epsilon)) for curve in self.curves)
         )
+
+    @override
+    def _rough_profile_formula(self, epsilon: FloatArray, rate: float) -> EnclosureArray:
+        read = (
+            curve.rough_profile(epsilon, rate) if curve.has_rough_lists else curve.profile(epsilon)
+            for curve in self.curves
+        )
+        return reduce(larger if self.is_strongest else smaller, map(logged, read))
 
     @override
     def _epsilon_formula(self, delta: float) -> Enclosure:

@@ -261,10 +261,24 @@ class AbstractRegion(ABC):
 
     @abstractmethod
     def continued(self, base: Base, guess: Solution) -> tuple[Active, arb] | None:
-        """Return the active constraint and D at the boundary as `located` does, from the `guess` of a track.
+        """Return the active constraint and D at the boundary as `located` does, from a guess.
 
-        `base` is the line of pairs (rate, power). The result is None if the guess is too far away. Raises
-        NumericalFailure if Newton's method leaves the doubles.
+        Parameters
+        ----------
+        base : Base
+            Line of pairs (rate, power).
+        guess : Solution
+            Guess of the solution, extrapolated from neighbouring lines.
+
+        Returns
+        -------
+        (Active, arb) or None
+            The constraint and D = logit p - logit q; None if the guess is too far away.
+
+        Raises
+        ------
+        NumericalFailure
+            If Newton's method leaves the doubles.
         """
 
     @abstractmethod

@@ -82,7 +82,7 @@ class Draws:
 
     @cached_property
     def slack(self) -> tuple[float, float]:
-        """Bounds of the change of P(S > c) at any threshold c by rounding of the total loss S, under H0 and H1."""
+        """Upper bounds of the change of P(S > c) at any c by rounding of the total loss S, under H0 and H1."""
         own = ROUNDING_SHARE / self.samples if self.sums else 0.0
         return own + math.fsum(law.lost[0] for law in self.sums), own + math.fsum(law.lost[1] for law in self.sums)
 

@@ -180,9 +180,9 @@ class _LogValues:
     size : (n,)
         |ln a|.
     error : (n,)
-        Bound of the absolute error of ln a for exact v.
+        Upper bound of the absolute error of ln a for exact v.
     responsibility : (n,)
-        Bound of |d ln a/dv|.
+        Upper bound of |d ln a/dv|.
     """
 
     modulus: RealArray

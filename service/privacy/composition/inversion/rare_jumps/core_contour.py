@@ -57,7 +57,7 @@ class Jumps:
     mass : float
         Upper bound of that probability.
     farther : tuple of tuple
-        Bounds of the mass of larger jumps under H1, and under H0.
+        Upper bounds of the mass of larger jumps under H1, and under H0.
     """
 
     law: CoreLaw

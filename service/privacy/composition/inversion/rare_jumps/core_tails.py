@@ -67,8 +67,8 @@ class CoreTails:
     grid : FloatArray
         The multiples of h, in nats.
     moderate, jump : FloatArray
-        Mass of one step's moderate losses, and of losses beyond the core, in the cell left of each point. The last cell
-        of jumps has no end.
+        Upper bounds of the mass of one step's moderate losses, and of losses beyond the core, in the cell left of each
+        point. The last cell of jumps has no end.
     most : float
         Largest loss of the core.
     whole, small : Growth
