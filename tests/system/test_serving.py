@@ -157,6 +157,7 @@ def test_killed_worker_costs_at_most_one_request(tmp_path: Path) -> None:
         assert again.json()["answers"] == first.json()["answers"]
 
 
+@pytest.mark.thorough
 def test_request_beyond_time_limit_gets_problem_and_service_continues(tmp_path: Path) -> None:
     """A request beyond the time limit gets a problem, and the service continues.
 
