@@ -41,7 +41,7 @@ guide: $(VENV)/runtime $(GUIDE) ## build the guide that is served at /guide
 test: $(VENV)/development $(GUIDE) ## run the tests but for those of `check` (WORKERS=2 processes), or those of one room (ROOM=privacy/trade_off)
 	$(PYTEST) -m "not thorough" $(if $(ROOM),tests/$(ROOM),--ignore tests/contract)
 
-thorough: $(VENV)/development $(GUIDE) ## run the tests that take long for what they add to those of `test`
+thorough: $(VENV)/development $(GUIDE) ## run the tests and cases that take long for what they add to those of `test`
 	$(PYTEST) -m thorough
 
 system: $(VENV)/development ## attacks and ends by the clock as well: /livez within 0.3 s; on an idle machine

@@ -22,7 +22,7 @@ from scipy.special import ndtr
 
 from privacy_bounds.checker import Step, check_delta, sampled_step
 from privacy_bounds.checker.steps import Direction
-from tests.slow_marker import thorough
+from tests.slow_marker import sample_of, thorough
 
 DIRECTIONS: Final[dict[int, Direction]] = {1: "add", -1: "remove"}
 DIGITS: Final = 12
@@ -225,6 +225,7 @@ LONG_RUNS: Final = {
 }
 
 
+@sample_of(5)
 @pytest.mark.parametrize(
     ("run", "direction"),
     [row if row != ("hardly sampled", "add") else thorough(*row) for row in product(LONG_RUNS, ("add", "remove"))],

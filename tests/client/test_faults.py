@@ -31,6 +31,7 @@ from privacy_bounds import (
 )
 from tests.client.faulty_server import Closed, FaultyServer, Script, always, answer, faulty_server, in_turn
 from tests.conftest import reserved_port
+from tests.slow_marker import sample_of
 
 RUN = {"type": "gaussian", "noise_multiplier": 2.0}
 REQUEST = b'{"mechanism":{"type":"gaussian","noise_multiplier":2.0},"questions":[{"type":"advantage"}]}'
@@ -138,6 +139,7 @@ def bomb(_: FaultyServer, __: int) -> Iterable[bytes]:
     yield answer(200, gzip.compress(bytes(200 * 2**20), 9), Content_Encoding="gzip")
 
 
+@sample_of(2)
 @both
 @pytest.mark.parametrize("script", [endless, bomb])
 def test_an_answer_of_200_megabytes_ends_at_the_limit(script: Script, ask: Asked) -> None:

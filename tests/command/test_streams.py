@@ -9,7 +9,7 @@ from typing import Final
 
 import pytest
 
-from tests.slow_marker import thorough
+from tests.slow_marker import sample_of, thorough
 from tests.timeouts import TEST_TIMEOUT
 
 EPSILON: Final = "epsilon --noise 1.1 --rate 0.004 --steps 3000 --delta 1e-5"
@@ -60,6 +60,7 @@ def test_reader_that_leaves_is_no_failed_policy() -> None:
     assert ended.stderr.count("\n") == 1
 
 
+@sample_of(2)
 @pytest.mark.parametrize("text", ["", "{", "\x00", "[" * 100_000])
 def test_input_that_is_no_json_is_named(text: str) -> None:
     command = [sys.executable, "-m", "service.cli", "epsilon", "--run", "-", "--delta", "1e-5"]

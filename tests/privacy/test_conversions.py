@@ -24,6 +24,7 @@ from service.privacy.conversions import (
 )
 from service.privacy.enclosure import Evidence
 from tests.privacy.references import number, rows
+from tests.slow_marker import sample_of
 
 ROWS = rows("gmip")
 SETTINGS = {
@@ -152,6 +153,7 @@ def test_noise_free_thresholds_match_reference(name: str) -> None:
     assert free_mu(setting(name)).upper == pytest.approx(SETTINGS[name][-1], abs=5e-7)
 
 
+@sample_of(1)
 @pytest.mark.parametrize("name", TABLE_5)
 def test_noise_matches_table_5(name: str) -> None:
     """The noise of all 40 entries of a data set in Table 5 is reproduced to the printed accuracy of 0.01."""

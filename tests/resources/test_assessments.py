@@ -243,10 +243,10 @@ def test_tuning_hazard_advises_to_draw_the_number_of_runs() -> None:
         assert answer.upper <= float(printed) <= 1.01 * answer.upper
 
 
-@pytest.mark.parametrize("records", [2, thorough(5)])
-def test_hazard_impact_covers_all_records_of_unit(records: int) -> None:
+@pytest.mark.parametrize(("run", "records"), [(RUN, 2), thorough(SHORT, 2), thorough(SHORT, 5)])
+def test_hazard_impact_covers_all_records_of_unit(run: dict[str, Any], records: int) -> None:
     capped = {"delta": 1e-5, "privacy_unit": "user", "records": records, "microbatch_size": 2, "tuning_runs": 3}
-    received = assess(body(SHORT, context=capped))
+    received = assess(body(run, context=capped))
     consequences = [each for hazard in received.hazards for each in hazard.consequences]
     assert len(consequences) == 2
     both = received.threat_models[0].answers[0]

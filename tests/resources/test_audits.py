@@ -23,6 +23,7 @@ from service.resources.audits.glir_upload import read_glir_upload
 from service.resources.audits.glrt import GLRT_AUDIT
 from service.resources.digest import digest
 from tests.resources.archives import archived, as_json, encoded, gradients
+from tests.slow_marker import sample_of
 
 DIGEST = "sha256:" + "0" * 64
 COUNTS: dict[str, Any] = {"true_positives": 180, "members": 1000, "false_positives": 10, "non_members": 1000}
@@ -171,6 +172,7 @@ def test_without_members_there_is_no_curve() -> None:
     assert any("needs members and non-members" in note for note in one_class.notes)
 
 
+@sample_of(2)
 @pytest.mark.parametrize("noise", [{}, {"noise_std": 0.1}, {"noise_std": 0.1, "noise_covariance": "gradient"}])
 def test_simulated_gradients_agree_with_theory(noise: dict[str, Any]) -> None:
     sent = {"batch_size": 30, "simulate": {"dimension": 20, "queries": 4000, "steps": 2}, "confidence": 0.999, **noise}

@@ -231,11 +231,14 @@ CASES = [
 ]
 
 
+LONG = [("calibrations", "practical"), ("comparisons", "mixture"), ("sweeps", "mixture")]
+
+
 @pytest.mark.parametrize(
     ("resource", "attacker", "seeds"),
     [
-        *((*case, 1) for case in CASES if case != ("calibrations", "practical")),
-        *(thorough(*case, 2) for case in CASES if "mixture" not in case),
+        *((*case, 1) for case in CASES if case not in LONG),
+        *(thorough(*case, 1 if "mixture" in case else 2) for case in CASES if "mixture" not in case or case in LONG),
     ],
 )
 def test_weaker_attacker_is_capped_by_worst_case(resource: str, attacker: str, seeds: int) -> None:

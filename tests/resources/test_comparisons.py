@@ -185,6 +185,7 @@ def test_curves_do_not_contradict_order_of_parameters(place: int, model: str, mo
     assert drawn_pair.curves.verdict in ("second_is_harder", "equal")
 
 
+@sample_of(2)
 @pytest.mark.parametrize(
     ("one", "other", "is_decided"),
     [

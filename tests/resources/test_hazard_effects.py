@@ -19,7 +19,7 @@ from service.importers.catalogue import validate_with_imports
 from service.resources.assessments.assessment import ASSESSMENTS, exit_code
 from service.resources.assessments.effects import HAZARDS
 from service.resources.bounds import BOUNDS
-from tests.slow_marker import thorough
+from tests.slow_marker import sample_of, thorough
 
 NAME = "sha256:" + "0" * 64
 DELTA = 1e-5
@@ -214,6 +214,7 @@ def _imported(**more: Any) -> dict[str, Any]:
     return {"type": "imported", "format": "tf_privacy", "content": content}
 
 
+@sample_of(6)
 @pytest.mark.parametrize("microbatches", [None, 1, 4, 32])
 @pytest.mark.parametrize("used", [None, True, False])
 def test_effect_included_in_import_is_not_counted_twice(microbatches: int | None, used: bool | None) -> None:

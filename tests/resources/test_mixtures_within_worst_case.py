@@ -14,6 +14,7 @@ from api_schemas.curves import CurvesRequest
 from service.resources.bounds import BOUNDS, compute_bounds
 from service.resources.curves import compute_curves
 from tests.resources.request_space import QUESTIONS, spread
+from tests.slow_marker import sample_of
 
 Spec = dict[str, Any]
 ADDED = {"type": "worst_case", "neighboring_relation": "add_or_remove_one"}
@@ -81,6 +82,7 @@ def _question(random: Generator, mixture: Spec) -> Spec:
     return {"type": kind, **QUESTIONS[kind](random), "direction": str(random.choice(["add", "remove", "both"]))}
 
 
+@sample_of(10)
 @pytest.mark.parametrize("seed", range(24))
 def test_mixture_of_adversaries_does_not_exceed_worst_case(seed: int) -> None:
     random = np.random.default_rng([81, seed])

@@ -248,7 +248,7 @@ def test_worst_of_several_models_dominates_all() -> None:
     assert worst_of(models[:1]) == WorstCase()
 
 
-@sample_of(5)
+@sample_of(3)
 @pytest.mark.parametrize("exponent", [-9, -40, -160, -234, -299])
 @pytest.mark.parametrize("neighbours", [Neighbours(records=3), ONE_REPLACED], ids=str)
 def test_extreme_sampling_rates_are_enclosed(exponent: int, neighbours: Neighbours) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
+from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
@@ -21,7 +22,7 @@ from service.resources.calibration import evaluator, resource
 from service.resources.claims import checking
 from service.resources.comparisons import comparing
 from tests.resources.request_space import any_request
-from tests.slow_marker import sample_of
+from tests.slow_marker import sample_of, thorough
 
 COMPUTATIONS: Final = {"bounds": bounds.BOUNDS, "curves": curves.CURVES}
 LARGEST_CHARGE: Final = 4e6
@@ -180,32 +181,33 @@ def test_interrupted_mu_keeps_evaluated_points() -> None:
     assert widths[0] <= 0.5
 
 
+LIGHT: Final = mixed(RUN, composed(dpsgd(2.0, 0.05, 30), {"type": "gaussian", "noise_multiplier": 1.0}))
 DEAR: Final = mixed(RUN, composed(dpsgd(0.8, 0.05, 7), {"type": "laplace", "noise_multiplier": 1.0}))
 TARGET: Final = {"question": {"type": "epsilon", "delta": 1e-6}, "at_most": 2.0}
-OTHERS: Final[dict[str, Any]] = {
+OTHERS: Final[dict[str, tuple[Any, Any, Callable[[dict[str, Any]], dict[str, Any]]]]] = {
     "calibrations": (
         resource.CALIBRATIONS,
         evaluator,
-        {"mechanism": RUN, "free": "/mechanism/mechanisms/0/noise_multiplier", "targets": [TARGET]},
+        lambda _: {"mechanism": RUN, "free": "/mechanism/mechanisms/0/noise_multiplier", "targets": [TARGET]},
     ),
     "assessments": (
         assessment.ASSESSMENTS,
         assessment,
-        {"mechanism": DEAR, "context": {"delta": 1e-6}},
+        lambda mixture: {"mechanism": mixture, "context": {"delta": 1e-6}},
     ),
     "comparisons": (
         comparing.COMPARISONS,
         comparing,
-        {
-            "runs": [{"name": name, "mechanism": each} for name, each in (("a", DEAR), ("b", RUN))],
+        lambda mixture: {
+            "runs": [{"name": name, "mechanism": each} for name, each in (("a", mixture), ("b", RUN))],
             "questions": [{"type": "epsilon", "delta": 1e-6}, {"type": "gdp_mu"}],
         },
     ),
     "claims": (
         checking.CLAIMS,
         checking,
-        {
-            "mechanism": DEAR,
+        lambda mixture: {
+            "mechanism": mixture,
             "claims": [{"question": {"type": "epsilon", "delta": 1e-6}, "value": 0.01}],
         },
     ),
@@ -213,14 +215,18 @@ OTHERS: Final[dict[str, Any]] = {
 
 
 @sample_of(4)
+@pytest.mark.parametrize("mixture", [LIGHT, thorough(DEAR)], ids=["light", "dear"])
 @pytest.mark.parametrize("name", OTHERS)
 @pytest.mark.parametrize("most", [0.0, 2e5])
-def test_nested_resources_share_one_allowance(name: str, most: float, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nested_resources_share_one_allowance(
+    name: str, most: float, mixture: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     computation, module, body = OTHERS[name]
     monkeypatch.setattr(module, "MOST_WORK", most)
     monkeypatch.setattr(resource, "ANSWERS", most)
     with at_most(np.inf) as work:
-        written = computation.body(computation.request_type.model_validate_json(json.dumps(body)), "", "")
+        request = computation.request_type.model_validate_json(json.dumps(body(mixture)))
+        written = computation.body(request, "", "")
     assert b"NaN" not in written
     assert work.done <= 2 * most + LARGEST_CHARGE
 

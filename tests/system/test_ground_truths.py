@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -35,11 +33,28 @@ def ground_truth(digits: int, deltas: list[float]) -> dict[str, Any]:
     }
 
 
-@contextmanager
-def two_services(url: str, directory: Path) -> Generator[Services]:
+@pytest.fixture(scope="module")
+def own_redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+    server = RedisServer(tmp_path_factory.mktemp("redis"))
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def empty_redis(own_redis: RedisServer) -> str:
+    """Return the address of the Redis without keys."""
+    with redis.Redis.from_url(own_redis.url) as store:
+        store.flushall()
+    return own_redis.url
+
+
+@pytest.fixture(scope="module")
+def services(own_redis: RedisServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Services]:
     """Yield two services that share a Redis."""
+    directory = tmp_path_factory.mktemp("services")
     settings = {
-        "redis_url": url,
+        "redis_url": own_redis.url,
         "seal_key": SEAL_KEY,
         "redis_timeout_seconds": "20",
         "max_cost": "1000000000",
@@ -50,12 +65,6 @@ def two_services(url: str, directory: Path) -> Generator[Services]:
     (directory / "2").mkdir()
     with running_server(directory / "1", **settings) as one, running_server(directory / "2", **settings) as two:
         yield one, two
-
-
-@pytest.fixture(scope="module")
-def services(shared_redis_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Services]:
-    with two_services(shared_redis_url, tmp_path_factory.mktemp("services")) as both:
-        yield both
 
 
 def ask(client: httpx2.Client, request: dict[str, Any]) -> httpx2.Response:
@@ -82,7 +91,7 @@ def wait_for(store: redis.Redis, pattern: str) -> bytes:
 
 
 @pytest.mark.thorough
-def test_two_services_compute_ground_truth_once(redis_url: str, services: Services) -> None:
+def test_two_services_compute_ground_truth_once(empty_redis: str, services: Services) -> None:
     """Two services with one Redis compute a ground truth once.
 
     The computation takes a fortieth of the time for which the other service waits.
@@ -99,24 +108,6 @@ def test_two_services_compute_ground_truth_once(redis_url: str, services: Servic
     assert sum(counted(client, COMPUTATIONS) for client in services) == before + 1
 
 
-def test_redis_killed_during_computation_costs_no_answer(own_redis: RedisServer, tmp_path: Path) -> None:
-    """A Redis that is killed during a computation costs no answer.
-
-    The computing service and the waiting service both answer, with the same bytes.
-    """
-    with two_services(own_redis.url, tmp_path) as services, ThreadPoolExecutor() as threads:
-        answers: list[Future[httpx2.Response]] = [
-            threads.submit(ask, client, ground_truth(50, DELTAS[:2])) for client in services
-        ]
-        with redis.Redis.from_url(own_redis.url) as store:
-            wait_for(store, "privacy_bounds:lease:*")
-        assert not any(answer.done() for answer in answers)
-        own_redis.kill()
-        bodies = [answer.result().content for answer in answers]
-    assert bodies[0] == bodies[1]
-    assert DIGITS_OF_EPSILON in bodies[0]
-
-
 def last_digit_changed(entry: bytes) -> bytes:
     digit = entry.index(DIGITS_OF_EPSILON) + len(DIGITS_OF_EPSILON) - 1
     return entry[:digit] + b"4" + entry[digit + 1 :]
@@ -131,14 +122,14 @@ ALTERATIONS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("name", ALTERATIONS)
-def test_altered_ground_truth_is_recomputed(redis_url: str, services: Services, name: str) -> None:
+def test_altered_ground_truth_is_recomputed(empty_redis: str, services: Services, name: str) -> None:
     request = ground_truth(
         30 + list(ALTERATIONS).index(name), [1e-5]
     )  # A key of its own, because services cache results.
     one, two = services
     bad_entries = counted(two, BAD_ENTRIES)
     truth = ask(one, request).content
-    with redis.Redis.from_url(redis_url) as store:
+    with redis.Redis.from_url(empty_redis) as store:
         key = wait_for(store, "privacy_bounds:result:bounds:*")
         whole = store.get(key)
         altered = ALTERATIONS[name](whole)
@@ -151,3 +142,21 @@ def test_altered_ground_truth_is_recomputed(redis_url: str, services: Services, 
         while store.get(key) != whole:
             assert time.monotonic() < deadline
             time.sleep(0.01)
+
+
+def test_redis_killed_during_computation_costs_no_answer(own_redis: RedisServer, services: Services) -> None:
+    """A Redis that is killed during a computation costs no answer.
+
+    The computing service and the waiting service both answer, with the same bytes. The test is the last of this Redis.
+    """
+    with ThreadPoolExecutor() as threads:
+        answers: list[Future[httpx2.Response]] = [
+            threads.submit(ask, client, ground_truth(50, DELTAS[1:3])) for client in services
+        ]
+        with redis.Redis.from_url(own_redis.url) as store:
+            wait_for(store, "privacy_bounds:lease:*")
+        assert not any(answer.done() for answer in answers)
+        own_redis.kill()
+        bodies = [answer.result().content for answer in answers]
+    assert bodies[0] == bodies[1]
+    assert DIGITS_OF_EPSILON in bodies[0]

@@ -167,6 +167,7 @@ def test_full_disk_is_named_as_reason(
         assert "The job waits for a worker" in command.says("show", job.id)
 
 
+@pytest.mark.thorough
 def test_read_only_data_folder_is_reported(tmp_path: Path) -> None:
     place = tmp_path / "data"
     with mounted(place, "size=8m,ro"), running_server(tmp_path, log_level="warning") as client:

@@ -81,6 +81,7 @@ def serve(*arguments: str, **settings: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@sample_of(1)
 @pytest.mark.parametrize("command", [(), ("--workers", "2"), ("--share-port",)])
 def test_operator_port_in_use_is_one_sentence(command: tuple[str, ...]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:

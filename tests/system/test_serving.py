@@ -77,6 +77,10 @@ def test_command_line_prints_problem_of_rejected_request() -> None:
     problem = json.loads(refused.stderr)
     assert (problem["status"], problem["type"]) == (422, "/problems/invalid-request")
     assert {"/mechanism/mu", "/questions"} == {error["pointer"] for error in problem["errors"]}
+
+
+@pytest.mark.thorough
+def test_command_line_prints_problem_of_malformed_request() -> None:
     malformed = command("bounds", "-", send=b"{")
     assert (malformed.returncode, json.loads(malformed.stderr)["status"]) == (2, 400)
 
@@ -153,6 +157,7 @@ def test_killed_worker_costs_at_most_one_request(tmp_path: Path) -> None:
         assert again.json()["answers"] == first.json()["answers"]
 
 
+@pytest.mark.thorough
 def test_request_beyond_time_limit_gets_problem_and_service_continues(tmp_path: Path) -> None:
     """A request beyond the time limit gets a problem, and the service continues.
 

@@ -18,7 +18,7 @@ from service.privacy.mechanisms.domain import EPSILON, MU, resolved
 from service.privacy.mechanisms.gdp import Gdp
 from service.privacy.mechanisms.neighbours import Neighbours
 from service.privacy.mechanisms.pure_dp import PureDp
-from service.privacy.numerics.work import compute_once, count_work, is_spent
+from service.privacy.numerics.work import compute_once, count_separately, count_work, is_spent
 from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.approximate_dp import ApproximateDpTradeOff
 from service.privacy.trade_off.combinators.with_singular_mass import SingularMass, WithSingularMass
@@ -226,8 +226,9 @@ def _implied(step: StatedDivergences) -> ApproximateDp:
     domain, the guarantee is delta = 1.
     """
     curve = class_curve(step)
-    delta = min(max(curve.singular_power.upper, curve.reversed().singular_power.upper) + IMPLIED_DELTA, 1.0)
-    epsilon = max(each.epsilon(delta).upper for each in (curve, curve.reversed()))
+    with count_separately():  # other requests use the result
+        delta = min(max(curve.singular_power.upper, curve.reversed().singular_power.upper) + IMPLIED_DELTA, 1.0)
+        epsilon = max(each.epsilon(delta).upper for each in (curve, curve.reversed()))
     return ApproximateDp(epsilon=epsilon, delta=delta) if epsilon in EPSILON else ApproximateDp(epsilon=0.0, delta=1.0)
 
 

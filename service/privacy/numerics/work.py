@@ -17,9 +17,17 @@ from collections.abc import Callable, Generator, Hashable
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any, TypeVar, final
+from typing import Any, Final, TypeVar, final
 
 Result = TypeVar("Result")
+Argument = TypeVar("Argument")
+
+LAST_SHARE: Final = 1.1
+"""Share of the time before a deadline after which curves are not evaluated any more."""
+
+
+class _OutOfTime(Exception):
+    """Raised by `count_work` to end a computation in `within_time`."""
 
 
 @final
@@ -69,6 +77,7 @@ class Work:
     kept: dict[Hashable, Any] = field(default_factory=dict[Hashable, Any])
     cut_short: bool = False
     deadline: Deadline | None = None
+    may_stop: bool = False
 
     @property
     def left(self) -> float:
@@ -152,10 +161,15 @@ def count_separately() -> Generator[Work]:
 
 
 def count_work(microseconds: float) -> None:
-    """Add `microseconds` of CPU time to the counted work of the request."""
+    """Add `microseconds` of CPU time to the counted work of the request.
+
+    A computation in `within_time` ends here if the request is out of time.
+    """
     work = _COUNTED.get()
     if work is not None:
         work.done += microseconds
+        if work.may_stop and is_out_of_time():
+            raise _OutOfTime
 
 
 def counted_work() -> float:
@@ -234,6 +248,39 @@ def is_spent(needed: float = 0.0) -> bool:
         return False
     work.cut_short = True
     return True
+
+
+def is_out_of_time() -> bool:
+    """Return whether the deadline of the request is so far behind that no curve is evaluated any more.
+
+    Numbers that are not known by then have the bounds of guessing, which cost nothing. Searches that only end because
+    their work is spent still evaluate bounds that need little work.
+    """
+    work = _COUNTED.get()
+    if work is None or work.deadline is None or not work.deadline.has_passed(LAST_SHARE):
+        return False
+    work.cut_short = True
+    return True
+
+
+def within_time(compute: Callable[[Argument], Result], guess: Callable[[Argument], Result], at: Argument) -> Result:
+    """Return `compute(at)`, or `guess(at)` if the request runs out of time before or during the computation.
+
+    Inside `compute`, `count_work` raises an exception when time is over. So `compute` leaves no partial results in
+    objects that other requests use, unless it computes them in `count_separately`.
+    """
+    work = _COUNTED.get()
+    if work is None or work.deadline is None:
+        return compute(at)
+    if is_out_of_time():
+        return guess(at)
+    before, work.may_stop = work.may_stop, True
+    try:
+        return compute(at)
+    except _OutOfTime:
+        return guess(at)
+    finally:
+        work.may_stop = before
 
 
 def run_to_end(compute: Callable[[], Result]) -> tuple[Result, bool]:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import final
@@ -25,13 +25,15 @@ import numpy as np
 from service.privacy.enclosure import Enclosure, EnclosureArray, Evidence
 from service.privacy.errors import OutOfDomain
 from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
-from service.privacy.numerics.work import count_work
+from service.privacy.numerics.work import Argument, Result, count_work, within_time
 from service.privacy.trade_off.bounded_tests import BoundedTests
 from service.privacy.trade_off.enclosed import caps
 from service.privacy.trade_off.enclosed.decreasing_root import decreasing_root
 
 A_READING, A_NUMBER = 100.0, 0.3
 """Approximate work of an evaluation, and of every number in it, in microseconds. Closed forms count nothing else."""
+STOPPABLE = (Evidence.PROVED, Evidence.CERTIFIED)
+"""Evidence of curves whose evaluation ends when a request is out of time."""
 LARGEST_EPSILON = 1e15
 """Largest epsilon of the search for an upper bound (nats)."""
 
@@ -260,7 +262,7 @@ class AbstractTradeOff(ABC):
             largest = self.largest_log_ratio
             return Enclosure(max(largest.lower, 0.0), max(largest.upper, 0.0), largest.evidence)
         count_work(A_READING)
-        return self._epsilon_formula(delta)
+        return self._within_time(self._epsilon_formula, lambda _: Enclosure(0.0, math.inf, self.evidence), delta)
 
     def epsilon_cap(self, delta: float, enough: float = -math.inf) -> float:
         """Return an upper bound of `epsilon(delta)` at almost no cost.
@@ -422,9 +424,18 @@ class AbstractTradeOff(ABC):
         smallest, largest = self.outer_log_ratios
         return (smallest, largest) if largest < math.inf or smallest > -math.inf else None
 
+    def _within_time(
+        self, compute: Callable[[Argument], Result], guess: Callable[[Argument], Result], at: Argument
+    ) -> Result:
+        """Return `compute(at)`, or `guess(at)` for a curve with proved bounds in a request that is out of time.
+
+        Exact curves are inexpensive, and approximations have no bounds.
+        """
+        return within_time(compute, guess, at) if self.evidence in STOPPABLE else compute(at)
+
     @final
     def _capped_points(self, alpha: FloatArray) -> CurvePoints:
-        points, extremes = self._points_formula(alpha), self._extremes
+        points, extremes = self._within_time(self._points_formula, guessed_points, alpha), self._extremes
         if extremes is None:
             return points
         return CurvePoints(
@@ -435,21 +446,23 @@ class AbstractTradeOff(ABC):
 
     @final
     def _capped_profile(self, epsilon: FloatArray) -> EnclosureArray:
-        bounds, extremes = self._profile_formula(epsilon), self._extremes
+        bounds, extremes = self._within_time(self._profile_formula, anything, epsilon), self._extremes
         if extremes is None or extremes[1] == math.inf:
             return bounds
         return caps.capped(bounds, caps.log_profile_cap(epsilon, extremes[1]), self.evidence.is_certain)
 
     @final
     def _capped_power(self, rate: float) -> Enclosure:
-        power, extremes = self._power_at_formula(rate), self._extremes
+        power = self._within_time(self._power_at_formula, lambda least: Enclosure(least, 1.0, self.evidence), rate)
+        extremes = self._extremes
         if extremes is None:
             return power
         return caps.capped_number(power, float(caps.log_power_cap(np.array([rate]), *extremes)[0]))
 
     @final
     def _capped_delta(self, epsilon: float) -> Enclosure:
-        delta, extremes = self._profile_at_formula(epsilon), self._extremes
+        delta = self._within_time(self._profile_at_formula, lambda _: Enclosure(0.0, 1.0, self.evidence), epsilon)
+        extremes = self._extremes
         if extremes is None or extremes[1] == math.inf:
             return delta
         return caps.capped_number(delta, float(caps.log_profile_cap(np.array([epsilon]), extremes[1])[0]))
@@ -514,6 +527,18 @@ def _checked(name: str, values: FloatArray, low: float, high: float) -> tuple[Fl
         if low <= least and most <= high:
             return array, float(least), float(most)
     raise OutOfDomain(name, values, f"a list of numbers in [{low:g}, {high:g}]")
+
+
+def anything(like: FloatArray) -> EnclosureArray:
+    """Return the enclosures [0, 1], with their logarithms, in the shape of `like`."""
+    return EnclosureArray.from_logs(np.full_like(like, -math.inf), np.zeros_like(like))
+
+
+def guessed_points(alpha: FloatArray) -> CurvePoints:
+    """Return points of an unknown curve at the rates `alpha`: they are at least as good as those of a guess."""
+    wide = np.full_like(alpha, math.inf)
+    error = caps.error_of_guess(anything(alpha), alpha)
+    return CurvePoints(error, caps.power_of_guess(anything(alpha), alpha), EnclosureArray(-wide, wide))
 
 
 def _patched(bounds: EnclosureArray, where: BoolArray, value: Enclosure) -> EnclosureArray:

@@ -123,6 +123,7 @@ def all_deltas(
         )
 
 
+@sample_of(5)
 @pytest.mark.parametrize(
     ("reports", "options"),
     [

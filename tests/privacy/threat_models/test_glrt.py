@@ -206,6 +206,7 @@ def test_directions_are_inverse_functions(pair: tuple[int, float, float]) -> Non
         assert there.upper == pytest.approx(-math.expm1(-eps) + math.exp(-eps) * back_again.upper, rel=1e-9)
 
 
+@sample_of(4)
 @every_pair
 def test_glrt_is_never_stronger_than_worst_case(pair: tuple[int, float, float]) -> None:
     dimension, noise, rate = pair

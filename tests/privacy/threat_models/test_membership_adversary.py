@@ -431,6 +431,7 @@ def test_shares_of_records_are_mixed_after_all_steps() -> None:
     assert shares.add.power_at(0.01).lower > average * 1.001
 
 
+@sample_of(1)
 @pytest.mark.parametrize(
     ("dimension", "batch", "ratios"),
     [(10, 10, (0.988, 1.26, 1.96)), (650, 400, (1.000, 1.005, 1.019)), (2580, 795, (1.000, 1.001, 1.005))],

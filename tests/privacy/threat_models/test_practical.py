@@ -22,6 +22,7 @@ from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.approximate_dp import ApproximateDpTradeOff
 from tests.privacy.cases import built, dpsgd, gaussian, laplace, mixture, sampled
 from tests.privacy.references import rows
+from tests.slow_marker import sample_of
 
 PURE = {"type": "pure_dp", "epsilon": 4.0}
 OPEN = {"type": "gaussian", "noise_multiplier": 1e-4}
@@ -132,6 +133,7 @@ MECHANISMS = [
 ]
 
 
+@sample_of(4)
 @pytest.mark.parametrize("spec", MECHANISMS, ids=lambda spec: str(list(spec.values())))
 def test_answer_is_at_most_worst_case_and_stated_parameter(spec: dict[str, Any]) -> None:
     """Answers are at most those of the worst case, and those of the stated parameter.

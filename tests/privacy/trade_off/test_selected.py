@@ -313,7 +313,8 @@ SMALL_LOSSES = {"type": "skellam", "variance": 1e6, "sensitivity": 1}
     ("base", "count"),
     [
         thorough(SMALL_LOSSES, 2),
-        (SMALL_LOSSES, 10),
+        thorough(SMALL_LOSSES, 10),
+        (SMALL_LOSSES, 3),
         (gdp(1.0), 3),
         (gdp(30.0), 2),
         ({"type": "discrete_gaussian", "sigma": 3.0, "sensitivity": 1}, 5),

@@ -191,6 +191,8 @@ class _Query(ABC):
         further levels may help. They cannot where the moment-generating function does not decay on a contour, or the
         work of the request is spent.
         """
+        if is_spent():  # the tilts of the contours cost work, too
+            return False
         may_help = True
         chosen_levels: list[int] = levels[where].tolist()
         for level in sorted(set(chosen_levels)):

@@ -36,12 +36,14 @@ from service.privacy.mechanisms.abstract import AbstractMechanism, AbstractStep,
 from service.privacy.mechanisms.mixture import Mixture
 from service.privacy.mechanisms.neighbours import ONE_ADDED, Neighbours
 from service.privacy.mechanisms.selected import Selected
+from service.privacy.numerics.work import is_out_of_time, within_time
 from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.atom_sums import Kinds, values
 from service.privacy.trade_off.combinators.bracketed import Bracketed
 from service.privacy.trade_off.combinators.easiest import EasiestOf
 from service.privacy.trade_off.combinators.tighter_of import TighterOf
 from service.privacy.trade_off.pair import TradeOffPair
+from service.privacy.trade_off.unknown import UnknownTradeOff
 
 METHODS: Final = ("auto", "closed_form", "contour", *engines.ENGINES)
 """`auto`, then every engine by its name on the wire, with the strongest evidence first."""
@@ -274,7 +276,8 @@ def _tabulated(steps: Steps, options: EngineOptions) -> Plan:
 
 
 def _from_tables(steps: Steps, lattices: Plan) -> TradeOffPair:
-    return (closed_forms.summed(steps) or lattices).curves
+    known = within_time(closed_forms.summed, lambda _: None, steps)  # tables need seconds for very many reports
+    return (known or lattices).curves
 
 
 def _beside_noise_or_losses(steps: Steps, method: str, options: EngineOptions) -> Plan | None:
@@ -457,7 +460,15 @@ def _mixed_parts(drawn: Sequence[tuple[Fraction, AbstractMechanism]], plans: Seq
         "learns which component was drawn."
     )
     source = "Leemann et al. 2023, Definition 4.1 (stochastic composition), by joint convexity"
-    return mixed([share for share, _ in drawn], [each.curves for each in plans], source, reason)
+    return mixed([share for share, _ in drawn], [_curves_in_time(each) for each in plans], source, reason)
+
+
+def _curves_in_time(known: Plan) -> TradeOffPair:
+    """Return the curves of a component of a mixture, or curves of which nothing is known in a request out of time."""
+    if not is_out_of_time() or known.engine not in CERTAIN:
+        return known.curves
+    unknown = UnknownTradeOff()
+    return TradeOffPair(unknown, unknown, "bounds of guessing")
 
 
 def _refusal(kind: str, method: str) -> UnsupportedCombination:

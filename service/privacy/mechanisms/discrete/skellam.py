@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Annotated, ClassVar, Final, final
 
 import numpy as np
@@ -108,6 +109,7 @@ class SkellamStep(AtomicStep):
         return "Agarwal, Kairouz, Liu 2021 (Skellam noise), law of the loss"
 
 
+@lru_cache(maxsize=16)  # plans and engines of a run ask for it many times
 def _log_masses(m: float, shift: int) -> tuple[FloatArray, int, float]:
     """Return ln P(x) of Skellam noise for x = 0..n + `shift`, n, and a bound of the absolute error of every ln P(x).
 

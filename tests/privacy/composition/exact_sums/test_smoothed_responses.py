@@ -27,7 +27,7 @@ from service.privacy.trade_off.abstract import AbstractTradeOff
 from tests.privacy.cases import built
 from tests.privacy.composition.exact_sums.test_different_responses import spec_of
 from tests.privacy.response_oracles import Atoms
-from tests.slow_marker import sample_of
+from tests.slow_marker import sample_of, thorough
 
 Kind = tuple[float, int]
 RATES = [1e-300, 1e-100, 1e-12, 1e-5, 0.01, 0.2, 0.5, math.nextafter(0.5, 1), 0.7, 0.99, 1 - 1e-6, 1 - 1e-12]
@@ -103,7 +103,7 @@ def test_smoothed_runs_match_many_digits() -> None:
 
 @pytest.mark.parametrize(
     ("epsilon", "counts"),
-    [(1e-4, (1, 1, 999998)), (3.0, (5, 20))],
+    [thorough(1e-4, (1, 1, 999998)), (0.01, (1, 1, 998)), (3.0, (5, 20))],
     ids=str,
 )
 def test_equal_parts_listed_separately_match_equal_run(epsilon: float, counts: tuple[int, ...]) -> None:

@@ -138,7 +138,7 @@ def test_batch_meets_single_runs_over_whole_space(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", [1, *(thorough(seed) for seed in range(2, 12))])
-@pytest.mark.parametrize("law", [thorough(law) if law == "schedules" else law for law in LAWS])
+@pytest.mark.parametrize("law", [thorough(law) if law in ("schedules", "replaced") else law for law in LAWS])
 def test_runs_of_every_law_are_evaluated_in_batch(law: str, seed: int) -> None:
     random = np.random.default_rng(seed)
     runs = [LAWS[law](random) for _ in range(10 if seed == 1 else 24)]

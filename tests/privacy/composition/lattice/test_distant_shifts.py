@@ -63,7 +63,7 @@ def test_two_point_step_beside_one_step_has_closed_form(seed: int) -> None:
     assert beside.lower <= alone.upper + epsilon
 
 
-@pytest.mark.parametrize("steps", [1, thorough(3)])
+@pytest.mark.parametrize("steps", [thorough(1), thorough(3)])
 def test_few_steps_beside_others_are_narrow_within_work_allowance(steps: int) -> None:
     """Lattices serve a run whose contours are all long, within its work allowance, to a relative width of 1 %.
 

@@ -20,6 +20,7 @@ from service.privacy.trade_off.enclosed.logs import log_ends
 from service.privacy.trade_off.pair import TradeOffPair
 from tests.privacy.cases import built, dpsgd, laplace, sampled
 from tests.privacy.random_cases import log_uniform
+from tests.slow_marker import sample_of
 
 SEED: Final = 20261123
 RUNS: Final = 6
@@ -54,6 +55,7 @@ def _curves(pair: TradeOffPair) -> list[AbstractTradeOff]:
     return [pair.add, pair.remove, pair.both]
 
 
+@sample_of(3)
 @pytest.mark.parametrize("number", range(RUNS))
 def test_lists_meet_single_evaluations(number: int) -> None:
     shared, own = _curves(_pair(number)), _curves(_pair(number))
@@ -71,6 +73,7 @@ def test_lists_meet_single_evaluations(number: int) -> None:
         assert (points.power.upper + points.type_two_error.upper >= 1 - 4 * UNIT_ROUNDOFF).all()
 
 
+@sample_of(3)
 @pytest.mark.parametrize("number", range(RUNS))
 def test_profile_lists_meet_single_thresholds_and_rough_bounds(number: int) -> None:
     for curve, single in zip(_curves(_pair(number)), _curves(_pair(number)), strict=True):
@@ -84,6 +87,7 @@ def test_profile_lists_meet_single_thresholds_and_rough_bounds(number: int) -> N
             assert _meet(profile, place, single.profile_at(float(epsilons[place]))), (_spec(number), epsilons[place])
 
 
+@sample_of(3)
 @pytest.mark.parametrize("number", range(RUNS))
 def test_mu_bounds_dense_grid_of_certified_points(number: int) -> None:
     """No point of the curve exceeds the upper bound of mu, on a dense grid of certified points."""

@@ -23,7 +23,7 @@ from service.privacy.trade_off.combinators.data_processing_bound import DataProc
 from service.privacy.trade_off.pair import TradeOffPair
 from service.privacy.trade_off.shifted.gaussian import gaussian_curve
 from tests.privacy.cases import built, dpsgd, gaussian, laplace
-from tests.slow_marker import sample_of
+from tests.slow_marker import sample_of, thorough
 
 RATES = np.array([1e-6, 0.03, 0.6])
 LAST_DIGITS = 1 - 1e-5
@@ -111,11 +111,12 @@ def test_lower_bounds_of_parts_carry_over_to_composition() -> None:
             assert curve.smallest_log_ratio.upper == -math.inf
 
 
-def test_part_that_reveals_everything_determines_the_run() -> None:
+@pytest.mark.parametrize("rates", [RATES[1:2], thorough(RATES)], ids=len)
+def test_part_that_reveals_everything_determines_the_run(rates: FloatArray) -> None:
     steps = {"type": "composed", "mechanisms": [dpsgd(1.0, 0.5, 10**12), {"type": "pure_dp", "epsilon": 1.0}]}
     pair = WorstCase().curves(built(steps))
-    assert pair.add.power(RATES).lower.min() >= 1 - 1e-11
-    assert pair.add.type_two_error(RATES).upper.max() <= 1e-300
+    assert pair.add.power(rates).lower.min() >= 1 - 1e-11
+    assert pair.add.type_two_error(rates).upper.max() <= 1e-300
 
 
 def test_part_above_composition_raises_numerical_failure() -> None:

@@ -23,7 +23,7 @@ from service.privacy.composition.summands.sampled_gaussian import SampledGaussia
 from service.privacy.composition.summands.sampled_laplace import LaplaceSteps
 from service.privacy.enclosure import Enclosure
 from service.privacy.mechanisms.abstract import GaussianMixturePart
-from tests.slow_marker import thorough
+from tests.slow_marker import sample_of, thorough
 
 
 def _binomial(noise: float, records: int, rate: float, *, mirrored: bool = False) -> GaussianMixturePart:
@@ -64,6 +64,7 @@ def _moments(part: GaussianMixturePart) -> Callable[[mpmath.mpc], mpmath.mpc]:
     return lambda z: mpmath.fsum(weight * mpmath.exp(z * loss) for loss, weight in density)
 
 
+@sample_of(3)
 @pytest.mark.parametrize("seed", range(6))
 @np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore")
 def test_sums_enclose_direct_integrals(seed: int) -> None:
@@ -232,6 +233,7 @@ def test_order_and_split_of_mixtures_do_not_matter(remove: bool) -> None:
     assert contour_pair(0.0, quieter)[remove].epsilon(1e-5).upper < whole.lower
 
 
+@sample_of(1)
 @pytest.mark.parametrize("mirrored", [False, True])
 @pytest.mark.parametrize("seed", [0, thorough(1)])
 def test_many_shifts_need_little_memory(seed: int, mirrored: bool) -> None:

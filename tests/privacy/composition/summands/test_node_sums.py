@@ -9,6 +9,7 @@ from mpmath import mpf
 
 from service.privacy.composition.summands.node_sums import excess, mean_excess
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
+from tests.slow_marker import sample_of
 
 
 def _tilts(random: np.random.Generator) -> list[float]:
@@ -17,6 +18,7 @@ def _tilts(random: np.random.Generator) -> list[float]:
     return [float(pole + side * distance) for pole in (0, 1) for side in (-1, 1) for distance in away]
 
 
+@sample_of(2)
 @pytest.mark.parametrize("seed", range(4))
 def test_summands_keep_digits_near_poles(seed: int) -> None:
     random = np.random.default_rng(seed)
@@ -32,6 +34,7 @@ def test_summands_keep_digits_near_poles(seed: int) -> None:
                 assert abs(mpf(summand) - truth) <= 16 * UNIT_ROUNDOFF * large
 
 
+@sample_of(2)
 @pytest.mark.parametrize("seed", range(4))
 def test_summands_of_means_keep_digits_near_poles(seed: int) -> None:
     random = np.random.default_rng(seed)

@@ -19,6 +19,7 @@ from service.privacy.composition.summands.sampled_gaussian import SampledGaussia
 from service.privacy.composition.summands.sampled_step import SampledStep
 from service.privacy.enclosure import Enclosure
 from service.privacy.mechanisms.dpsgd import DpSgd
+from tests.slow_marker import sample_of
 
 COARSE: Final = 1e-9
 """Relative remainder of a rate, far above every rounding error."""
@@ -37,6 +38,7 @@ def _curves(sigma: float, rate: float, count: int, kinds: int, rest: float) -> t
     return contour_pair(0.0, steps)
 
 
+@sample_of(5)
 @pytest.mark.parametrize("kinds", [1, 5])
 @pytest.mark.parametrize("remove", [False, True])
 @pytest.mark.parametrize("seed", range(3))
@@ -68,6 +70,7 @@ def test_deformed_contours_use_remainder_of_rate(sigma: float, reflected: bool) 
     assert max(low for low, _ in found) <= min(high for _, high in found)
 
 
+@sample_of(6)
 @pytest.mark.parametrize("direction", ["add", "remove", "both"])
 @pytest.mark.parametrize("seed", range(6))
 def test_fixed_batches_are_as_narrow_as_poisson_batches(seed: int, direction: str) -> None:

@@ -21,6 +21,7 @@ from service.privacy.composition.summands.sampled_chi_square_grid import ChiSqua
 from service.privacy.composition.summands.sampled_chi_square_strips import strip_at
 from service.privacy.enclosure import Enclosure, EnclosureArray
 from service.privacy.threat_models.membership_step import full_batches
+from tests.slow_marker import sample_of
 
 
 def _random_steps(source: random.Random, largest: float = 1e6) -> ChiSquareSteps:
@@ -61,6 +62,7 @@ def _moment(steps: ChiSquareSteps, z: mpmath.mpc) -> mpmath.mpc:
     return h * mpmath.fsum(term(j * h) for j in range(int(low / h), int(high / h) + 1))
 
 
+@sample_of(3)
 @pytest.mark.parametrize(
     "steps",
     [

@@ -24,7 +24,7 @@ from service.privacy.numerics.gauss_legendre import PLACE_ERROR, WEIGHT_ERROR, g
 from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.enclosed.logs import log_ends
 from tests.privacy.cases import built, gaussian, laplace, sampled
-from tests.slow_marker import thorough
+from tests.slow_marker import sample_of, thorough
 
 STEPS: tuple[tuple[LaplaceSteps, ...], ...] = (
     (LaplaceSteps(1.0, 0.01, 1000),),
@@ -81,6 +81,7 @@ def test_cumulants_enclose_many_digits(steps: tuple[LaplaceSteps, ...]) -> None:
             assert found.error[i] < 1e-9 * (1 + abs(tilt))
 
 
+@sample_of(6)
 @pytest.mark.parametrize("steps", STEPS)
 @pytest.mark.parametrize("theta", [-3.0, 0.5, 4.0])
 def test_contour_values_enclose_many_digits(steps: tuple[LaplaceSteps, ...], theta: float) -> None:
@@ -99,6 +100,7 @@ def test_contour_values_enclose_many_digits(steps: tuple[LaplaceSteps, ...], the
             assert found.error[k] < 1e-8
 
 
+@sample_of(5)
 @pytest.mark.parametrize("steps", STEPS[:-1])
 @pytest.mark.parametrize("theta", [-2.0, 3.0])
 def test_majorants_and_frozen_parts_exceed_values(steps: tuple[LaplaceSteps, ...], theta: float) -> None:
@@ -125,6 +127,7 @@ def test_majorants_and_frozen_parts_exceed_values(steps: tuple[LaplaceSteps, ...
             assert abs(frozen) <= mpmath.exp(mpf(own.log_atoms)) * (1 + mpf(10) ** -9)
 
 
+@sample_of(2)
 @pytest.mark.parametrize("seed", range(4))
 def test_majorants_hold_for_losses_too_small_to_decay(seed: int) -> None:
     """Majorants hold for steps whose transform decays at no height that a double holds, beside steps that decay.
@@ -295,6 +298,7 @@ def test_contour_of_few_steps_is_wide_and_valid() -> None:
         assert narrow.lower <= wide.upper
 
 
+@sample_of(2)
 @pytest.mark.parametrize("seed", range(4))
 def test_contours_of_rare_steps_take_bounded_work(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Contours of rare Laplace steps have a bounded number of nodes.

@@ -10,7 +10,7 @@ import pytest
 from service.privacy.numerics.work import at_most
 from service.privacy.threat_models.worst_case import WorstCase
 from tests.privacy.cases import built, gaussian, mixture
-from tests.slow_marker import sample_of
+from tests.slow_marker import thorough
 
 ZCDP: dict[str, Any] = {"type": "zcdp", "rho": 0.1}
 RDP: dict[str, Any] = {"type": "rdp", "orders": [2.0, 4.0, 16.0], "epsilons": [0.2, 0.4, 1.7]}
@@ -18,11 +18,10 @@ ALLOWED = 2e6
 """Allowed work in microseconds."""
 
 
-@sample_of(3)
 @pytest.mark.parametrize(
     "parts",
     [
-        ((0.5, ZCDP), (0.5, ZCDP | {"rho": 1.0})),
+        thorough(((0.5, ZCDP), (0.5, ZCDP | {"rho": 1.0}))),
         ((0.3, ZCDP), (0.7, RDP)),
         ((0.3, RDP), (0.7, gaussian(1.0))),
         ((0.3, RDP | {"directions": "forward_only"}), (0.7, gaussian(1.0))),
