@@ -11,6 +11,8 @@ import pytest
 from service.privacy.composition.planning import choose
 from service.privacy.numerics.work import at_most
 from service.privacy.questions.gaussian_dp import Direction, GdpReading, mu, mu_in_direction
+from service.privacy.questions.gdp_lists import Goal, ListSearch
+from service.privacy.questions.gdp_range import over_range
 from service.privacy.trade_off.pair import TradeOffPair
 from tests.privacy.cases import built, dpsgd, gaussian, laplace, sampled
 from tests.slow_marker import thorough
@@ -59,6 +61,28 @@ def test_directions_share_a_search(seed: int) -> None:
         assert shared["remove"][0] == shared["add"][0]
         assert shared["remove"][1] <= 0.05 * shared["add"][1]
         assert shared["both"][1] <= 0.6 * shared["add"][1] + 2000
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("seed", range(6))
+def test_lists_of_lattices_agree_with_single_tangents(seed: int) -> None:
+    """Check that both searches enclose one mu of a run on lattices, and rough lists have a larger upper bound."""
+    random = np.random.default_rng([SEED, 2, seed])
+    steps = [
+        {"type": "discrete_laplace", "scale": random.uniform(2, 6), "sensitivity": 1},
+        laplace(random.uniform(1, 4)),
+        sampled(random.uniform(0.05, 0.5), laplace(random.uniform(0.7, 3))),
+    ][seed % 2 :][:2]
+    curve = choose.pair(built({"type": "composed", "mechanisms": steps})).add
+    least = over_range(curve, 1e-3, 1e-4, math.inf)
+    goal = Goal(lower=True, upper=True)
+    found = ListSearch(curve).bounds(1e-3, 1e-4, math.inf, goal)
+    rough = ListSearch(curve, is_rough=True).bounds(1e-3, 1e-4, math.inf, goal)
+    assert found is not None
+    assert rough is not None
+    assert max(found[0], rough[0], least.lower) <= min(found[1], rough[1], least.upper)
+    assert found[1] - found[0] <= 1e-5 * found[1]
+    assert rough[1] <= found[1] * (1 + 1e-3)
 
 
 def test_a_search_that_was_cut_short_is_not_kept() -> None:

@@ -36,7 +36,7 @@ from service.privacy.mechanisms.abstract import AbstractMechanism, AbstractStep,
 from service.privacy.mechanisms.mixture import Mixture
 from service.privacy.mechanisms.neighbours import ONE_ADDED, Neighbours
 from service.privacy.mechanisms.selected import Selected
-from service.privacy.numerics.work import is_out_of_time
+from service.privacy.numerics.work import is_out_of_time, within_time
 from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.atom_sums import Kinds, values
 from service.privacy.trade_off.combinators.bracketed import Bracketed
@@ -276,7 +276,8 @@ def _tabulated(steps: Steps, options: EngineOptions) -> Plan:
 
 
 def _from_tables(steps: Steps, lattices: Plan) -> TradeOffPair:
-    return (closed_forms.summed(steps) or lattices).curves
+    known = within_time(closed_forms.summed, lambda _: None, steps)  # tables need seconds for very many reports
+    return (known or lattices).curves
 
 
 def _beside_noise_or_losses(steps: Steps, method: str, options: EngineOptions) -> Plan | None:
