@@ -140,7 +140,7 @@ def test_two_nearly_equal_kinds_match_one_kind() -> None:
 @pytest.mark.parametrize(
     "steps",
     [
-        ((0.2, 1e-300, 2), (0.5, 0.5, 1)),
+        thorough(((0.2, 1e-300, 2), (0.5, 0.5, 1))),
         ((0.2, 1 - 2.0**-52, 2),),
         ((1e15, 0.3, 2), (0.3, 0.01, 2)),
         ((0.002, 0.3, 2),),
