@@ -126,3 +126,18 @@ def test_many_small_losses_concentrate() -> None:
     step = {"type": "repeated", "mechanism": {"type": "staircase", "epsilon": 1e-6, "gamma": 0.4}, "steps": 10**12}
     found = choose.pair(built(step)).add.epsilon(1e-6)
     assert found.upper <= 0.5 + 2 * math.sqrt(0.5 * math.log(1e6)) + 1e-9
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_guarantees_of_tiny_losses_are_not_below_those_of_one_part(seed: int) -> None:
+    """Check sums of guarantees against a single part, for losses whose squares underflow as well."""
+    random = np.random.default_rng([20261128, seed])
+    parts = []
+    for _ in range(int(random.integers(1, 4))):
+        step = laplace(float(10 ** random.uniform(-0.5, 1)))
+        sampled = {"type": "poisson_sampled", "sample_rate": float(10 ** random.uniform(-299, -2)), "mechanism": step}
+        parts.append((choose.plan(built(sampled)).curves.add, int(random.integers(1, 1000))))
+    guarantees = Guarantees(lambda: [[part] for part in parts])
+    for part, _ in parts:
+        for delta in (*DELTAS, float(part.profile(np.zeros(1)).lower[0]) / 2):
+            assert guarantees.epsilon(delta) >= part.epsilon(delta).lower

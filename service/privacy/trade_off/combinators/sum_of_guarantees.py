@@ -81,13 +81,13 @@ class Guarantees:
             Upper bound of epsilon, nats.
         """
         known = _sum(self._parts, delta)
-        bounded = [part for part in self._parts if _divergence(part) < math.inf]
+        bounded = [part for part in self._parts if _root_divergence(part) < math.inf]
         if not bounded or delta < SMALLEST_SHARE:
             return known
-        rest = [part for part in self._parts if _divergence(part) == math.inf]
+        rest = [part for part in self._parts if _root_divergence(part) == math.inf]
         share = delta / 2 if rest else delta
-        rho = math.fsum(map(_divergence, bounded)) * OUTWARD
-        concentrated = (rho + 2 * math.sqrt(rho * -math.log(share))) * OUTWARD
+        root = math.hypot(*map(_root_divergence, bounded)) * OUTWARD  # rho itself would underflow for tiny losses
+        concentrated = root * (root + 2 * math.sqrt(-math.log(share))) * OUTWARD
         return min(known, (concentrated + _sum(rest, share)) * OUTWARD)
 
     @cached_property
@@ -166,13 +166,13 @@ def _sum(parts: Sequence[Alternatives], delta: float) -> float:
     return math.fsum(min(_epsilon(*each, share) for each in part) for part in parts) * OUTWARD
 
 
-def _divergence(part: Alternatives) -> float:
-    """Return rho such that a part is rho-zero-concentrated DP: half the sum of its squared largest losses.
+def _root_divergence(part: Alternatives) -> float:
+    """Return sqrt(rho) such that a part is rho-zero-concentrated DP: rho is half the sum of its squared largest losses.
 
     The smallest rho of the alternative descriptions counts. It is infinite if all have unbounded losses.
     """
     return min(
-        0.5 * count * max(curve.largest_log_ratio.upper, -curve.smallest_log_ratio.lower, 0.0) ** 2
+        math.sqrt(0.5 * count) * max(curve.largest_log_ratio.upper, -curve.smallest_log_ratio.lower, 0.0)
         for curve, count in part
     )
 
