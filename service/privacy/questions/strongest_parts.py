@@ -13,6 +13,8 @@ from service.privacy.trade_off.enclosed.logs import log_ends
 
 TRIED: Final = (0.0, 1.5, 3.0, 4.5, 6.0)
 """Log slopes at which parts of a curve are compared, in units of mu."""
+FAINT: Final = 1e-300
+"""Distance of a delta from 1 below which parts are compared as if it were this distance."""
 ALIKE, MOST_PARTS = 1e-3, 8
 """Relative distance of mu at which two parts are both searched, and largest number of parts."""
 
@@ -39,7 +41,7 @@ def strongest_parts(curve: AbstractTradeOff, *, is_even: bool) -> list[AbstractT
             others.add(id(part.reversed()))
     if len(parts) == 1:
         return parts
-    scale = -2 * special.ndtri(0.5 * (1 - max(part.profile_at(0.0).upper for part in parts)))
+    scale = -2 * special.ndtri(0.5 * max(1 - max(part.profile_at(0.0).upper for part in parts), FAINT))
     c = scale * np.array(TRIED)
     found = [
         float(max(gaussian_mu(c, log_ends(each.profile(c))[1]).max() for each in (part, part.reversed())))

@@ -82,6 +82,9 @@ class AbstractTradeOff(ABC):
         Whether the rough profile of a list costs much less than the profile.
     is_capped : bool
         Whether the formulas already respect the bounds from the extreme log-likelihood ratios.
+    is_one_sided : bool
+        Whether the curve serves as a bound from above alone. Its upper bounds of powers and deltas and its lower bounds
+        of type II errors hold for a release; its other bounds may contradict them, because they belong to no curve.
     has_only_profile : bool
         Whether points come from a search of the profile, so that a mixture should mix profiles before the search.
     """
@@ -92,6 +95,7 @@ class AbstractTradeOff(ABC):
     serves_lists: bool = False
     has_rough_lists: bool = False
     is_capped: bool = False
+    is_one_sided: bool = False
     has_only_profile: bool = False
 
     @final

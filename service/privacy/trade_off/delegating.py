@@ -24,6 +24,7 @@ class DelegatingCurve(AbstractTradeOff):
         self.curve = curve
         self.evidence, self.method = curve.evidence, curve.method
         self.serves_lists, self.has_rough_lists = curve.serves_lists, curve.has_rough_lists
+        self.is_one_sided = curve.is_one_sided
 
     def _number(self, number: Enclosure) -> Enclosure:
         """Convert one enclosure of the wrapped curve to that of this curve; by default return the argument."""

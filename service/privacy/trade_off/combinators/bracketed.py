@@ -44,7 +44,9 @@ class Bracketed(AbstractTradeOff):
     @property
     @override
     def largest_log_ratio(self) -> Enclosure:
-        return self._between(self.attained.largest_log_ratio, self.dominating.largest_log_ratio)
+        least, most = self.attained.largest_log_ratio, self.dominating.largest_log_ratio
+        # The first edge of a polygon through tests with rounded rates may be steeper than every curve.
+        return Enclosure(min(least.lower, most.upper), most.upper, self.evidence)
 
     @property
     @override

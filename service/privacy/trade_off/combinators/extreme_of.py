@@ -36,6 +36,7 @@ class ExtremeOf(AbstractTradeOff):
         self.evidence = Evidence.weakest(*(curve.evidence for curve in self.curves))
         self.method = self.curves[0].method
         self.serves_lists = any(curve.serves_lists for curve in self.curves)
+        self.is_one_sided = any(curve.is_one_sided for curve in self.curves)
         self.has_rough_lists = any(curve.has_rough_lists for curve in self.curves)
 
     @property

@@ -83,6 +83,7 @@ class Symmetrised(AbstractTradeOff):
         self.first, self.second = first, second
         self.evidence = Evidence.weakest(first.evidence, second.evidence)
         self.method = first.method
+        self.is_one_sided = first.is_one_sided or second.is_one_sided
 
     @property
     @override
@@ -192,8 +193,15 @@ class Symmetrised(AbstractTradeOff):
             left[loose], right[loose], lowest[loose] = self._bisected(
                 left[loose], right[loose], alpha[loose], lowest[loose], at_first[loose], at_second[loose]
             )
+        disorder = lowest > highest
         power = EnclosureArray.from_logs(self._in_order(lowest, highest, "power"), highest)
-        errors = self._type_two_errors(alpha, first, second, middle, tangents, power)
+        log_low, log_high = self._type_two_errors(alpha, first, second, middle, tangents, power)
+        if self.is_one_sided:
+            disorder |= (log_low > log_high) | (np.exp(log_low) > 1 - power.lower)
+            power = EnclosureArray.from_logs(np.where(disorder, np.minimum(log_alpha, highest), lowest), highest)
+            log_high = np.where(disorder, np.maximum(np.log1p(-alpha), log_low), log_high)
+        log_low = self._in_order(log_low, log_high, "type II error")
+        errors = EnclosureArray.from_logs(log_low, np.minimum(log_high, 0.0))
         return CurvePoints(errors, power, EnclosureArray(left, right))
 
     def _tangents(self, at_first: EnclosureArray, at_second: EnclosureArray) -> _Tangents:
@@ -265,9 +273,9 @@ class Symmetrised(AbstractTradeOff):
         """Return `lowest`, reduced to at most `highest`, element by element.
 
         Raises NumericalFailure, with the name `what` of the quantity, for certain bounds that are out of order. Only
-        approximations and samples may be out of order.
+        approximations, samples and one-sided curves may be out of order.
         """
-        if self.evidence.is_certain and (lowest > highest).any():
+        if self.evidence.is_certain and not self.is_one_sided and (lowest > highest).any():
             raise NumericalFailure(f"the {what} of a symmetrised curve is out of order")
         return np.minimum(lowest, highest)
 
@@ -279,7 +287,11 @@ class Symmetrised(AbstractTradeOff):
         middle: BoolArray,
         tangents: _Tangents,
         power: EnclosureArray,
-    ) -> EnclosureArray:
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return bounds of ln of the type II errors at the rates `alpha`, at which the curve has the `power`.
+
+        The other arguments are those of `_hull`.
+        """
         (f_low, f_high), (g_low, g_high) = log_ends(first.type_two_error), log_ends(second.type_two_error)
         rest = 1 - alpha
         high = np.minimum(first.type_two_error.upper, second.type_two_error.upper)
@@ -294,9 +306,7 @@ class Symmetrised(AbstractTradeOff):
         # Where one curve is active, its type II error is the answer.
         log_low = np.where(tangents.first_active, np.maximum(log_low, f_low), log_low)
         log_low = np.where(tangents.second_active, np.maximum(log_low, g_low), log_low)
-        log_low = np.minimum(log_low, 0.0)
-        log_low = self._in_order(log_low, log_high, "type II error")
-        return EnclosureArray.from_logs(log_low, np.minimum(log_high, 0.0))
+        return np.minimum(log_low, 0.0), log_high
 
 
 def _flat_points(alpha: FloatArray, first: CurvePoints, second: CurvePoints) -> CurvePoints | None:

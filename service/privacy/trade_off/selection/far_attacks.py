@@ -114,7 +114,7 @@ class FarAttacks(AbstractTradeOff):
 
     def _deltas(self, epsilon: FloatArray) -> FloatArray:
         """Return lower bounds of delta at each epsilon above `NEAREST` (nats), shape (m,)."""
-        known = (1 - self.counts.nothing) * self.curve.profile(epsilon).lower * (1 - SLACK)
+        known = self.counts.something * self.curve.profile(epsilon).lower * (1 - 3 * SLACK)
         logs, powers = self._tests
         if logs.size:
             tests = powers - np.exp(np.minimum(epsilon[:, None] + logs, 1.0)) * (1 + SLACK * (1 + epsilon[:, None]))
@@ -129,7 +129,7 @@ class FarAttacks(AbstractTradeOff):
 
     @override
     def _epsilon_formula(self, delta: float) -> Enclosure:
-        some = 1 - self.counts.nothing * (1 + SLACK)
+        some = self.counts.something * (1 - SLACK)
         if delta >= some * (1 - 2 * SLACK):
             return Enclosure(0.0, math.inf, self.evidence)
         alone = self.curve.epsilon(delta / some * (1 + SLACK))

@@ -118,7 +118,7 @@ def _lines(
     "nothing is released" has the same probability under both laws.
     """
     epsilons, deltas = SelectionBound(trial, counts).lines()
-    deltas = np.minimum(deltas, (1 - counts.nothing) * (1 + SLACK))
+    deltas = np.minimum(deltas, counts.something * (1 + SLACK))
     if counts.fixed is not None:
         return epsilons, deltas
     deltas = np.minimum(deltas, counts.mean_count * trial.curve.profile_at(0.0).upper * (1 + SLACK))

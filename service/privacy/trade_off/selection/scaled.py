@@ -51,11 +51,13 @@ class ScaledTradeOff(AbstractTradeOff):
 
     Notes
     -----
-    Upper bounds of powers, deltas and epsilons hold for the released output. Lower bounds are those of this curve.
+    Upper bounds of powers, deltas and epsilons hold for the released output. Lower bounds are those of the single
+    formulas, so that one of them may exceed an upper bound that follows from another formula.
     """
 
     evidence = Evidence.CERTIFIED
     is_capped = True
+    is_one_sided = True
 
     def __init__(self, curve: AbstractTradeOff, most: float, log_least: float, nothing: float) -> None:
         self.curve, self.most, self.nothing, self.method = curve, most, nothing, curve.method

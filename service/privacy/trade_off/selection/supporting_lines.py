@@ -79,11 +79,12 @@ class BetweenLines(AbstractTradeOff):
     -----
     Each line is a proved bound of the curve of a release. So the type II error of the release is at least that of this
     curve. Numbers of this curve have the error SLACK, relative to the larger term of the sum or difference that gives
-    them.
+    them. The rate where nearly parallel lines meet has a larger error, so that two lower bounds may contradict.
     """
 
     evidence = Evidence.CERTIFIED
     is_capped = True
+    is_one_sided = True
 
     def __init__(self, ahead: Lines, back: Lines, method: str) -> None:
         """Set up the curve; `ahead` and `back` meet in a corner, and no line is redundant (`of` omits such lines)."""

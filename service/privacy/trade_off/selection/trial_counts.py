@@ -57,6 +57,11 @@ class TrialCounts(ABC):
         return math.log(least) if least > 0 else -math.inf
 
     @property
+    def something(self) -> float:
+        """Probability P(K >= 1) that there is a trial, without cancellation where it is tiny."""
+        return float(self.rise(np.ones(1), np.zeros(1), np.ones(1))[0])
+
+    @property
     @abstractmethod
     def nothing(self) -> float:
         """Probability P(K = 0) that there is no trial, so that nothing is released."""

@@ -18,7 +18,7 @@ follow in the same way. The slope at x = 1 changes by 1 - delta(1) - s - s' with
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, final
 
 import numpy as np
@@ -105,6 +105,8 @@ def listed_law(right: NodeTable, left: NodeTable, side: int) -> AtomicLaw | None
     if not all(len(half.places) and np.isfinite(half.logs).all() for half in halves):
         return None
     at_zero = max(first.at_zero, second.at_zero) if side > 0 else min(first.at_zero, second.at_zero)
+    if side < 0:  # both halves have the same delta(0), so that the masses of each hypothesis sum to 1
+        first, second = first.scaled(at_zero), second.scaled(at_zero)
     middle = math.log(max(1 - at_zero - first.fall - second.fall, FAINTEST))
     losses = [right.step * half.places for half in (first, second)]
     absent = np.concatenate([first.logs[::-1], [middle], second.logs + losses[1]])
@@ -138,6 +140,17 @@ class _Half:
     fall: float
     error: float
     rest: float
+
+    def scaled(self, at_zero: float) -> _Half:
+        """Return the part with a multiple of the profile, such that it is `at_zero` at eps = 0; at most this profile.
+
+        A multiple of a convex function is convex, so that it is the profile of a law.
+        """
+        factor = at_zero / self.at_zero if self.at_zero > 0 else 1.0
+        if factor >= 1:
+            return self
+        logs = self.logs + math.log(factor)
+        return replace(self, logs=logs, at_zero=at_zero, fall=factor * self.fall, rest=factor * self.rest)
 
 
 def _half(table: NodeTable, side: int) -> _Half:
