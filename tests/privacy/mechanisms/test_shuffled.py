@@ -532,3 +532,29 @@ def test_forms_are_pairs_of_laws() -> None:
         assert sum(form.weights) == 1
     largest = OnesCurve(Ones(5, 1, ratio_of(1.0, 0))).largest_log_ratio
     assert largest.lower <= 1 <= largest.upper
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_reports_that_reveal_nearly_everything_have_bounds(seed: int) -> None:
+    """Check thresholds beyond e^710, and reports whose outcomes may have probabilities below the doubles.
+
+    If no report is random, the output reveals the own value. A report is random with a chance of at most k/(p + k - 1).
+    """
+    random = np.random.default_rng([20261130, seed])
+    reports, options = int(random.integers(2, 61)), int(random.choice([2, 3, 5]))
+    epsilon = float(random.uniform(20, 100))
+    randomizer = RandomizedResponse(epsilon=epsilon, options=options)
+    for others in (None, reports // 2) if options == 2 else (None,):
+        curve = REPLACED.curves(ShuffledReports(reports=reports, randomizer=randomizer, others_holding_one=others)).both
+        thresholds = np.array([0.0, 1.0, epsilon / 2, epsilon, 1.001 * epsilon, 710.0, 1e4])
+        delta = curve.profile(thresholds)
+        assert (delta.lower <= delta.upper).all()
+        assert delta.upper[0] >= 1 - reports * options * math.exp(-epsilon)
+        largest = curve.largest_log_ratio.upper
+        assert largest <= epsilon * (1 + 1e-12)
+        assert delta.upper[3] <= largest - epsilon + 1e-12
+        assert (delta.upper[4:] <= 1e-280).all()
+        for threshold in thresholds.tolist():
+            one = curve.profile_at(threshold)
+            assert one.lower <= one.upper
+            assert one.upper <= float(delta.upper[thresholds == threshold][0]) * (1 + 1e-9) + 1e-280

@@ -11,6 +11,7 @@ from service.privacy.trade_off.atomic_law import AtomicLaw
 from service.privacy.trade_off.atoms import AtomsTradeOff
 from service.privacy.trade_off.pair import TradeOffPair
 from service.privacy.trade_off.shuffled.curves import MeanCurve, OnesCurve, WorstCurve
+from service.privacy.trade_off.shuffled.data_sets import LEAST_MASS
 from service.privacy.trade_off.shuffled.mean_atoms import MOST_OUTCOMES, listed_mean, listed_rare, rare_reports
 from service.privacy.trade_off.shuffled.mean_form import MeanForm, exponential
 from service.privacy.trade_off.shuffled.ones import Ones
@@ -20,8 +21,6 @@ MOST_ONES: Final = 1_000
 """Largest number of binary reports whose numbers of ones are listed."""
 MOST_ROUNDING: Final = 1e4
 """Largest n^1.5/eps0 for which the profile of listed ones has 9 digits. Losses are differences of logarithms."""
-LEAST_MASS: Final = 600.0
-"""Nats: binary reports are listed if no probability is below e^-LEAST_MASS."""
 COUNTED: Final = "The law of the counts of shuffled randomised responses (exact)"
 
 

@@ -112,7 +112,7 @@ class ShuffledReports(AbstractStep):
             return AnyShuffled(reports=self.reports, epsilon=epsilon)
         if self.others_holding_one is not None:
             return HeldOnes(reports=self.reports, epsilon=epsilon, others=self.others_holding_one)
-        if can_list(self.reports, randomizer.options):
+        if can_list(self.reports, randomizer.options, epsilon):
             return EveryDataSet(reports=self.reports, epsilon=epsilon, options=randomizer.options)
         return AnyShuffled(reports=self.reports, epsilon=epsilon, options=randomizer.options)
 

@@ -124,7 +124,7 @@ class OnesCurve(ProfileCurve):
 
     @override
     def rough_log_delta(self, epsilon: float) -> float:
-        return self.ones.rough_log_delta(epsilon)
+        return self.ones.rough_log_delta(epsilon) if epsilon < self.largest_log_ratio.upper else -math.inf
 
     @override
     def _ends_at(self, rate: float, *, with_error: bool = True) -> tuple[float, float, float, float]:

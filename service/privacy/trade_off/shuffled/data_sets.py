@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import lru_cache
-from math import comb
+from math import comb, log
 
 import numpy as np
 
@@ -21,6 +21,8 @@ from service.privacy.trade_off.shuffled.mean_atoms import law_of_outcomes
 
 MOST_PRODUCTS = 60_000
 """Largest number of products for which all data sets are listed: about 30 milliseconds."""
+LEAST_MASS = 600.0
+"""Nats: outcomes are listed if none has a probability below e^-LEAST_MASS."""
 
 Counts = tuple[int, ...]
 
@@ -47,9 +49,12 @@ def _falling(total: int, parts: int, most: int) -> Iterator[Counts]:
             yield (head, *tail)
 
 
-def can_list(reports: int, options: int) -> bool:
-    """Return whether the laws of all data sets of `reports` persons and `options` values are listed at little cost."""
-    if reports > 60 or options > 60:
+def can_list(reports: int, options: int, epsilon: float) -> bool:
+    """Return whether the laws of all data sets of `reports` persons and `options` values are listed at little cost.
+
+    `epsilon` is eps0, nats. Laws are not listed if probabilities of outcomes would underflow.
+    """
+    if reports > 60 or options > 60 or reports * (epsilon + log(options)) > LEAST_MASS:
         return False
     products = reports * options * comb(reports + options - 1, options - 1)
     return all(number * products <= MOST_PRODUCTS for number, _ in enumerate(data_sets(reports - 1, options), 1))

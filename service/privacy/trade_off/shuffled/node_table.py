@@ -146,11 +146,9 @@ class _Half:
 
         A multiple of a convex function is convex, so that it is the profile of a law.
         """
-        factor = at_zero / self.at_zero if self.at_zero > 0 else 1.0
-        if factor >= 1:
-            return self
+        factor = at_zero / self.at_zero
         logs = self.logs + math.log(factor)
-        return replace(self, logs=logs, at_zero=at_zero, fall=factor * self.fall, rest=factor * self.rest)
+        return replace(self, logs=logs, at_zero=at_zero, fall=factor * self.fall)
 
 
 def _half(table: NodeTable, side: int) -> _Half:

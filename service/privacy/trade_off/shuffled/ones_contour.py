@@ -46,6 +46,8 @@ SHARES: Final = (1.0, 0.3, 0.1, 0.03, 0.01)
 """Distances of larger tilts for the bound of aliases, as shares of half the length over the variance."""
 DISTANCES: Final = (2.0, 4.0, 8.0, 16.0)
 """Distances of smaller tilts for the bound of aliases, in units of 1 over the standard deviation of R."""
+LARGE_TILT: Final = 700.0
+"""Tilt above which its exponential may exceed the doubles. Probabilities of reports are above e^-101."""
 BITS: Final = 200
 """Binary places of exact numbers, and `PRECISION` their relative precision in bits: more than 40 digits."""
 PRECISION: Final = 140
@@ -155,8 +157,8 @@ class OnesContour:
 
     def _rough_moment(self, tilt: float, number: float) -> float:
         """Return an upper bound of K(s) - s J at a real tilt s for J = `number`; K(s) = ln E e^{s R} for R ones."""
-        grown = math.expm1(tilt)
-        parts = [count * math.log1p(p * grown) for count, p in zip(self.kinds, self.shares, strict=True)]
+        moment = _large_moment if tilt > LARGE_TILT else _moment
+        parts = [count * moment(tilt, p) for count, p in zip(self.kinds, self.shares, strict=True)]
         parts.append(-tilt * number)
         return math.fsum(parts) + 64 * UNIT_ROUNDOFF * math.fsum(map(abs, parts))
 
@@ -300,6 +302,15 @@ class OnesContour:
             logs = logs - moment - falls - np.log(-np.expm1(-falls))
             total += np.exp(np.minimum((logs - tilts * offsets).min(axis=1), 690.0))
         return total * (1 + 1e-9)
+
+
+def _moment(tilt: float, p: float) -> float:
+    return math.log1p(p * math.expm1(tilt))
+
+
+def _large_moment(tilt: float, p: float) -> float:
+    """Return ln(1 - p + p e^tilt) for a probability p that is much larger than e^-`tilt`."""
+    return tilt + math.log(p + (1 - p) * math.exp(-tilt))
 
 
 def _sine_defect(x: FloatArray) -> FloatArray:
