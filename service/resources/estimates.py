@@ -206,7 +206,7 @@ MAY_READ_LIMITS: Final = frozenset(
 
 
 def _reads_limits(question: QuestionSpec) -> bool:
-    """Return whether the answer to `question` needs only the extreme likelihood ratios, and no point of the curve.
+    """Return whether the answer to `question` needs the extreme likelihood ratios alone.
 
     This holds for the three questions that are about an extreme predictive value (advantage over the prior, deletion
     capacity, unlearning guarantee). It holds for predictive values without a false positive rate, at the priors 0 and

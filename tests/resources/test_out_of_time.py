@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from typing import Any, Final
 
 import numpy as np
@@ -28,25 +30,28 @@ from service.privacy.numerics.work import (
 from service.privacy.trade_off.unknown import UnknownTradeOff
 from service.resources.bounds import BOUNDS
 from tests.resources import request_space
+from tests.slow_marker import sample_of
 
 SEED: Final = 20261128
 TIME: Final = 1e5
 """Counted work, in microseconds, at which the deadline passes."""
 LARGEST_CHARGE: Final = 4e5
 """Largest work that may be counted afterwards: that of one computation without pauses, and of writing answers."""
+ALLOWANCE: Final = 3e5
+"""Counted work of requests in new processes."""
 KINDS: Final = ("sparse_vector", "zcdp", "rdp", "laplace", "shuffled_reports", "discrete_gaussian", "skellam")
 
 
-def large(random: Generator) -> dict[str, Any]:
-    """Draw a request for several numbers of a composition or mixture of many parts."""
+def large(random: Generator, most: int = 12) -> dict[str, Any]:
+    """Draw a request for several numbers of a composition or mixture of `most` parts, or twice as many."""
     kinds = {**request_space.ELEMENTS, **request_space.LATER}
 
     def parts(count: int) -> list[dict[str, Any]]:
         return [kinds[str(random.choice(KINDS))](random) for _ in range(count)]
 
-    mechanism: dict[str, Any] = {"type": "composed", "mechanisms": parts(12)}
+    mechanism: dict[str, Any] = {"type": "composed", "mechanisms": parts(most)}
     if random.uniform() < 0.5:
-        drawn = [{"type": "composed", "mechanisms": parts(3)} for _ in range(8)]
+        drawn = [{"type": "composed", "mechanisms": parts(3)} for _ in range(2 * most // 3)]
         components = [{"weight": 1 / len(drawn), "mechanism": each} for each in drawn]
         mechanism = {"type": "mixture", "components": components}
     return {"mechanism": mechanism, "questions": [request_space.question(random) for _ in range(4)]}
@@ -71,6 +76,34 @@ def test_little_work_follows_the_deadline(seed: int) -> None:
             if "lower" in number and number["lower"] is not None:
                 lower, upper = (float(str(number[end]).replace("Infinity", "inf")) for end in ("lower", "upper"))
                 assert lower <= upper
+
+
+def body_within(body: dict[str, Any], time: float) -> str:
+    """Return the answers to a request whose deadline passes at a counted work of `time`, or the name of its error."""
+    with at_most(ALLOWANCE) as work, ends_when(lambda share: counted_work() >= share * time) as deadline:
+        work.deadline = deadline
+        try:
+            return BOUNDS.body(BOUNDS.request_type.model_validate_json(json.dumps(body)), "", "").decode()
+        except (PrivacyComputationError, ValidationError) as error:
+            return type(error).__name__
+
+
+def body_after_late_ones(body: dict[str, Any], times: tuple[float, ...]) -> str:
+    """Return the answers to a request without a deadline, after the same request ran out of each of these times."""
+    for time in times:
+        body_within(body, time)
+    return body_within(body, np.inf)
+
+
+@sample_of(2)
+@pytest.mark.parametrize("seed", range(30))
+def test_no_answer_changes_after_a_request_that_ran_out_of_time(seed: int) -> None:
+    """Check in new processes that nothing which requests share holds a result that was cut short."""
+    random = np.random.default_rng([SEED, 1, seed])
+    body, times = large(random, 3), tuple((10 ** random.uniform(2, 5, 3)).tolist())
+    with ProcessPoolExecutor(1, get_context("spawn"), max_tasks_per_child=1) as pool:
+        first, later = pool.map(body_after_late_ones, 2 * [body], [(), times])
+    assert first == later
 
 
 def run_out(log: list[str]) -> str:

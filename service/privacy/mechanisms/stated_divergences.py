@@ -18,7 +18,7 @@ from service.privacy.mechanisms.domain import EPSILON, MU, resolved
 from service.privacy.mechanisms.gdp import Gdp
 from service.privacy.mechanisms.neighbours import Neighbours
 from service.privacy.mechanisms.pure_dp import PureDp
-from service.privacy.numerics.work import compute_once, count_separately, count_work, is_spent
+from service.privacy.numerics.work import compute_complete_once, count_separately, count_work, is_spent
 from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.approximate_dp import ApproximateDpTradeOff
 from service.privacy.trade_off.combinators.with_singular_mass import SingularMass, WithSingularMass
@@ -186,14 +186,13 @@ class DominatingPolygon(ResolvedStep):
         with larger bounds (`WIDER`) gives the polygon. If none of these has a polygon, the curves are those of an (eps,
         delta)-DP guarantee of the class. If the allowed work is spent, the polygon has few lines and wider bounds.
         """
-        finest = compute_once((DominatingPolygon, self.step), list[TradeOffPair])
-        if finest:
-            return finest[0]
+        return compute_complete_once(DominatingPolygon, self.step, self._counted_curves)
+
+    def _counted_curves(self) -> TradeOffPair:
         if is_spent(WORK_OF_A_POLYGON * (self.step.records - 1)):
             return self._curves(*COARSE)
         count_work(WORK_OF_A_POLYGON * self.step.records)
-        finest.append(self._curves(FINE))
-        return finest[0]
+        return self._curves(FINE)
 
     def _curves(self, *ratios: float) -> TradeOffPair:
         """Return the curves of a polygon whose lines have distances from the middle that rise by one of `ratios`."""

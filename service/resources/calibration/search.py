@@ -94,7 +94,7 @@ def _search_range(
 
 
 def _exclude_each_other(found: SearchResult, known: Directions) -> bool:
-    """Return whether it is proved that no value meets both the determining group of targets and the other targets.
+    """Return whether proofs exclude every value that meets both the determining group and the other targets.
 
     Since answers are monotone, this is so if another target fails at a value at which a target of the group fails, too,
     or at the found value if the group fails at the neighbouring integer. If all values meet the group, another target

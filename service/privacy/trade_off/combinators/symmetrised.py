@@ -193,13 +193,12 @@ class Symmetrised(AbstractTradeOff):
             left[loose], right[loose], lowest[loose] = self._bisected(
                 left[loose], right[loose], alpha[loose], lowest[loose], at_first[loose], at_second[loose]
             )
-        disorder = lowest > highest
+        if self.is_one_sided:  # lower bounds of powers may contradict the upper ones
+            lowest = np.minimum(log_alpha, highest)
         power = EnclosureArray.from_logs(self._in_order(lowest, highest, "power"), highest)
         log_low, log_high = self._type_two_errors(alpha, first, second, middle, tangents, power)
         if self.is_one_sided:
-            disorder |= (log_low > log_high) | (np.exp(log_low) > 1 - power.lower)
-            power = EnclosureArray.from_logs(np.where(disorder, np.minimum(log_alpha, highest), lowest), highest)
-            log_high = np.where(disorder, np.maximum(np.log1p(-alpha), log_low), log_high)
+            log_high = np.maximum(np.log1p(-alpha), log_low)
         log_low = self._in_order(log_low, log_high, "type II error")
         errors = EnclosureArray.from_logs(log_low, np.minimum(log_high, 0.0))
         return CurvePoints(errors, power, EnclosureArray(left, right))
@@ -273,9 +272,9 @@ class Symmetrised(AbstractTradeOff):
         """Return `lowest`, reduced to at most `highest`, element by element.
 
         Raises NumericalFailure, with the name `what` of the quantity, for certain bounds that are out of order. Only
-        approximations, samples and one-sided curves may be out of order.
+        approximations and samples may be out of order.
         """
-        if self.evidence.is_certain and not self.is_one_sided and (lowest > highest).any():
+        if self.evidence.is_certain and (lowest > highest).any():
             raise NumericalFailure(f"the {what} of a symmetrised curve is out of order")
         return np.minimum(lowest, highest)
 
