@@ -175,11 +175,6 @@ def narrower(known: EngineAnswer, curves: TradeOffPair, question: QuestionSpec, 
 def _narrower_points(
     known: EngineAnswer, found: EngineAnswer, curves: TradeOffPair, question: TradeOffQuestion, tolerance: float
 ) -> EngineAnswer:
-    """Return an answer with the narrower of two enclosures of each number of a list.
-
-    `known` and `found` are answers to `question` from `curves`, and `tolerance` is the relative width aimed at. The
-    result is `known` itself if `found` was cut short and has no narrower number.
-    """
     before, after = known.read[0], found.read[0]
     better_error = _are_narrower(after.type_two_error, before.type_two_error)
     better_power = _are_narrower(after.power, before.power)
@@ -201,10 +196,10 @@ def _narrower_points(
 
 
 def _are_narrower(found: EnclosureArray, known: EnclosureArray) -> BoolArray:
-    """Return a mask of the enclosures in `found` that are narrower than those in `known`.
+    """Return a mask of the enclosures in `found` that are narrower than those in `known`, by relative width.
 
-    Relative widths are compared first, then widths. The relative width is (upper - lower)/upper, and 1 for every
-    enclosure with the lower bound 0.
+    The relative width is (upper - lower)/upper, and 1 for every enclosure with the lower bound 0. The absolute width
+    decides between equal relative widths.
     """
     new, old = relative_widths(found), relative_widths(known)
     return (new < old) | ((new == old) & (found.upper - found.lower < known.upper - known.lower))

@@ -255,7 +255,6 @@ def _primary_method(request: BoundsRequest) -> str:
 
 
 def _alternative_methods(request: BoundsRequest) -> tuple[str, ...]:
-    """Return the methods that a request compares, without expensive ones unless an option selects them."""
     if request.method != EVERY:
         return ()
     return tuple(

@@ -42,7 +42,7 @@ def run_digest(engine_version: str, mechanism: Any, threat_model: Any) -> str:
 
 
 def _multiset_form(value: Any) -> Any:
-    """Return plain JSON in which each composition is the sorted list of its mechanisms with their numbers of steps."""
+    # plain JSON in which each composition is the sorted list of its mechanisms with their numbers of steps
     if isinstance(value, list):
         return [_multiset_form(each) for each in cast("list[Any]", value)]
     if not isinstance(value, dict):
@@ -56,7 +56,6 @@ def _multiset_form(value: Any) -> Any:
 
 
 def _count_steps(mechanism: dict[str, Any], steps: int, counts: Counter[str]) -> None:
-    """Add the steps of each mechanism in a composition, by the text of the mechanism in plain JSON."""
     if mechanism.get("type") == "repeated":
         _count_steps(mechanism["mechanism"], steps * int(mechanism["steps"]), counts)
     elif mechanism.get("type") == "composed":
@@ -119,26 +118,27 @@ def rests_on(body: bytes | Mapping[str, Any], runs: Runs) -> bool:
     """
     found: Mapping[str, Any] = from_json(body) if isinstance(body, bytes) else body
     pairs = (
-        _swept_runs(found) if "columns" in found else product(_parts(found, "mechanism"), _parts(found, "threat_model"))
+        _swept_runs(found)
+        if "columns" in found
+        else product(_outermost_objects_at_key(found, "mechanism"), _outermost_objects_at_key(found, "threat_model"))
     )
     return any(run_digest(found["engine_version"], *pair) in runs for pair in pairs)
 
 
-def _parts(value: Any, name: str) -> Iterator[dict[str, Any]]:
-    """Yield the outermost objects with the key `name` in plain JSON."""
+def _outermost_objects_at_key(value: Any, name: str) -> Iterator[dict[str, Any]]:
     if isinstance(value, dict):
         for key, each in cast("dict[str, Any]", value).items():
             if key == name and isinstance(each, dict):
                 yield cast("dict[str, Any]", each)
             else:
-                yield from _parts(each, name)
+                yield from _outermost_objects_at_key(each, name)
     elif isinstance(value, list):
         for each in cast("list[Any]", value):
-            yield from _parts(each, name)
+            yield from _outermost_objects_at_key(each, name)
 
 
 def _swept_runs(sweep: Mapping[str, Any]) -> Iterator[tuple[Any, Any]]:
-    """Yield mechanism and threat model of each answered point of a sweep, and the worst case beside each, if any."""
+    # pairs (mechanism, threat model), and the same mechanism with the worst case beside the answers, if there is one
     failed = {each["point"] for each in sweep["problems"]}
     beside = None if sweep["worst_case"] is None else sweep["worst_case"]["threat_model"]
     for point in range(sweep["points"]):
@@ -151,7 +151,6 @@ def _swept_runs(sweep: Mapping[str, Any]) -> Iterator[tuple[Any, Any]]:
 
 
 def _with_number(value: Any, path: Sequence[str], number: float) -> Any:
-    """Return plain JSON with `number` at the tokens `path` of a JSON pointer, or unchanged if it has no such place."""
     if not path:
         return number
     if isinstance(value, list):

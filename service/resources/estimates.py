@@ -161,14 +161,14 @@ def questions_cost(questions: Sequence[QuestionSpec], model: CostModel | Ceiling
     if len(questions) == 1:  # shortcut for one question
         (question,) = questions
         costs = model.readings(both=question.direction == "both")
-        if _reads_limits(question):
+        if _needs_only_extreme_ratios(question):
             return costs.limit + (_build(model, (question.direction,)) if model.limits_need_curve else 0.0)
         return _build(model, (question.direction,)) + _question_cost(question, costs)
     limits, read = dict[Direction, float](), set[Direction]()
     readings: list[float] = []
     for question in dict.fromkeys(questions):
         costs = model.readings(both=question.direction == "both")
-        if _reads_limits(question):
+        if _needs_only_extreme_ratios(question):
             limits[question.direction] = costs.limit
             read |= {question.direction} if model.limits_need_curve else set()
         else:
@@ -205,13 +205,9 @@ MAY_READ_LIMITS: Final = frozenset(
 )
 
 
-def _reads_limits(question: QuestionSpec) -> bool:
-    """Return whether the answer to `question` needs the extreme likelihood ratios alone.
-
-    This holds for the three questions that are about an extreme predictive value (advantage over the prior, deletion
-    capacity, unlearning guarantee). It holds for predictive values without a false positive rate, at the priors 0 and
-    1, and at the rate at which the test never gives the answer that the value is about (0 if positive, 1 if negative).
-    """
+def _needs_only_extreme_ratios(question: QuestionSpec) -> bool:
+    # Answers about an extreme predictive value need the extreme likelihood ratios alone, and so do predictive values
+    # without a rate, at the priors 0 and 1, and at the rate at which the test never gives the answer in question.
     if type(question) not in MAY_READ_LIMITS:
         return False
     match question:
@@ -225,11 +221,7 @@ def _reads_limits(question: QuestionSpec) -> bool:
 
 
 def _question_cost(question: QuestionSpec, costs: ReadingCosts) -> float:
-    """Return the estimated cost of the answer to one question, in microseconds of CPU time.
-
-    `costs` has the costs of single numbers of a curve. The match has no default case, so that a type checker reports a
-    missing type of question.
-    """
+    # without a default case, so that a type checker reports a missing type of question
     match question:
         case TradeOffQuestion():
             return costs.points(len(question.false_positive_rates))

@@ -131,10 +131,7 @@ def attribute_error(
 
 @cache
 def _constructor_of(kind: type[Request]) -> Callable[..., Any]:
-    """Return the constructor in the numeric core for a part of a request of the type `kind`.
-
-    Both use the same field names. Imported states are converted before a request reaches this module.
-    """
+    # Both types have the same field names. Imported states were converted before.
     if kind is mechanisms.MixtureComponent:
         return WeightedMechanism
     if kind is threat_models.AdversaryComponent:

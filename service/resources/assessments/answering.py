@@ -94,7 +94,6 @@ class Answering:
         self._store(list(zip(questions, found, strict=True)))
 
     def _store(self, found: Sequence[tuple[QuestionSpec, EngineAnswer]]) -> None:
-        """Store pairs of a question and its answer against the strongest attacker."""
         self._found.update(found)
         self.keep(self._run.threat_model, [each.answer(asked, conditional=False) for asked, each in found])
 
@@ -107,7 +106,7 @@ class Answering:
         known = self._known_answer(model, question)
         if known is None:
             with self._shares.next_share():
-                self._evaluate(question, pointer)
+                self._evaluate_and_store(question, pointer)
             known = self._known[model, question]
         return known
 
@@ -134,7 +133,7 @@ class Answering:
         """
         model = attacker_of(rule, self._run) or self._run.threat_model
         if model == self._run.threat_model:
-            self._evaluate(rule.question, f"{place}/question")
+            self._evaluate_and_store(rule.question, f"{place}/question")
         else:
             self.keep(model, [self._ruled(rule, place)])
         return self._known[model, rule.question]
@@ -143,13 +142,9 @@ class Answering:
         asked, places = ruled(self._run, rule, place, self._tolerance)
         return evaluate_nested(asked, places, self._resolved_requests.get(asked))["answers"][0]
 
-    def _evaluate(self, question: QuestionSpec, pointer: str) -> None:
-        """Evaluate and store the answer to `question` against the strongest attacker.
-
-        Bounds that the stored answers to other questions imply narrow the answer. A stored answer to the question that
-        was cut short is evaluated again, and the narrower answer is stored. Raises PrivacyComputationError with the
-        JSON pointer `pointer`.
-        """
+    def _evaluate_and_store(self, question: QuestionSpec, pointer: str) -> None:
+        # A stored answer that was cut short is evaluated again. Bounds that other stored answers imply narrow the
+        # answer.
         before = self._found.get(question)
         try:
             if before is None:

@@ -49,7 +49,7 @@ def as_shuffled(run: AssessedRun) -> HazardImpacts:
     # Shuffled runs have their own neighbouring relation. The records are those of the privacy unit.
     model = WorstCaseThreatModel(type="worst_case", records=run.threat_model.records)
     made = lambda: DpsgdMechanism(**described)  # noqa: E731
-    return _epsilon("Epsilon with shuffled epochs.", made, replace(run, threat_model=model))
+    return _epsilon_of_changed_run("Epsilon with shuffled epochs.", made, replace(run, threat_model=model))
 
 
 def changed_alone(change: Change, run: AssessedRun) -> HazardImpacts:
@@ -60,7 +60,7 @@ def changed_alone(change: Change, run: AssessedRun) -> HazardImpacts:
     described.
     """
     made = made_by(change, run.mechanism)
-    return [] if made is None else _epsilon(_text(change), lambda: made, run)
+    return [] if made is None else _epsilon_of_changed_run(_text(change), lambda: made, run)
 
 
 def judged_alone(change: Change, judged: AssessedRun, epsilon: ResponseFields) -> HazardImpacts:
@@ -79,7 +79,7 @@ def tuning_advice(run: AssessedRun, epsilon: ResponseFields, described: Mechanis
     `described`. The result is None if epsilon would not fall, or one of both numbers has no finite upper bound.
     """
     runs = run.context.tuning_runs or 1
-    drawn = _epsilon("", lambda: drawn_run(described, runs), run)
+    drawn = _epsilon_of_changed_run("", lambda: drawn_run(described, runs), run)
     if not drawn or epsilon["upper"] is None:
         return None
     fixed, less = epsilon["upper"], drawn[0]["answer"]["upper"]
@@ -101,13 +101,8 @@ def _consequence(
     return {"text": text, "mechanism": mechanism, "threat_model": threat_model, "answer": answer}
 
 
-def _epsilon(text: str, make: Callable[[], MechanismSpec], run: AssessedRun) -> HazardImpacts:
-    """Return fields of a `Consequence` with `text`, and with the epsilon of the run whose mechanism `make` returns.
-
-    A hazard changed this run. The attacker and delta are those of `run`. The list has one entry; it is empty if the run
-    cannot be described, or if the service cannot answer for the run. A hazard is a known way in which a run is less
-    private than described.
-    """
+def _epsilon_of_changed_run(text: str, make: Callable[[], MechanismSpec], run: AssessedRun) -> HazardImpacts:
+    # the impact of a hazard that changes the run: none without a description of the changed run or an answer for it
     try:
         asked = BoundsRequest(
             mechanism=make(),

@@ -64,12 +64,10 @@ def _hazard(
     failed: bool = False,
     advice: str | None = None,
 ) -> ResponseFields:
-    """Return a hazard with this code, text and status as fields of `AssessedHazard`.
+    """Return a hazard as fields of `AssessedHazard`, with the fixed texts for its code.
 
-    The status "present" means that the context of the request shows the hazard. The service then assesses a changed
-    run, in which the hazard is part of the description. `failed` is whether no mechanism describes that run.
-    `consequences` are numbers with the effect of the hazard. `advice` is a sentence after the fixed text ("remedy")
-    that says how to avoid the hazard. A hazard is a known way in which a run is less private than described.
+    The status "present" means that the context of the request shows the hazard. `failed` is whether no mechanism
+    describes the run with this hazard, so that the run has no bound. `advice` is a sentence after the fixed remedy.
     """
     row = HAZARDS[code]
     effect, why = (row.effect, row.why) if status == "present" else ("none", POSSIBLE)

@@ -206,12 +206,8 @@ def _half_the_noise(spec: MechanismSpec) -> MechanismSpec | None:
 
 
 def _with_half_the_noise(node: MechanismSpec) -> MechanismSpec | None:
-    """Return a training step with half of the noise multiplier, as if averages of gradients were clipped.
-
-    One record may reverse such an average, which doubles the sensitivity. Mechanisms without noise on gradients are
-    returned unchanged. None means that the noise relative to a clipped average is unknown. Raises ValidationError for
-    too little noise.
-    """
+    # One record may reverse a clipped average of gradients, which doubles the sensitivity. None: the noise relative to
+    # a clipped average is unknown.
     match node:
         case DpsgdMechanism(noise_multiplier=tuple() as noises):
             return remade(node, noise_multiplier=tuple(each / 2 for each in noises))
@@ -237,7 +233,7 @@ def _consistent_rate(run: AssessedRun) -> Change | None:
     text = f"at the larger of the stated sampling rate and the rate of its batches, {rounded_up(rate)}"
     if any(_counts_epochs(node) for node in nodes_of(run.mechanism) if _stated_rates(node)):
         text += ", with the steps of its epochs at the smaller rate"
-    return Change("sample_rate_inconsistent", text, partial(mapped, change=partial(_at_least, rate=rate)))
+    return Change("sample_rate_inconsistent", text, partial(mapped, change=partial(_with_rate_at_least, rate=rate)))
 
 
 def inconsistent_rate(run: AssessedRun) -> float | None:
@@ -257,7 +253,6 @@ def inconsistent_rate(run: AssessedRun) -> float | None:
 
 
 def _stated_rates(node: MechanismSpec) -> tuple[float, ...]:
-    """Return the sampling rates of the mechanism `node` if it states rates instead of sizes, else no rates."""
     if isinstance(node, PoissonSampledMechanism):
         return (node.sample_rate,)
     if isinstance(node, DpsgdMechanism) and node.batch_size is None and node.sample_rate is not None:
@@ -269,11 +264,8 @@ def _counts_epochs(node: MechanismSpec) -> bool:
     return isinstance(node, DpsgdMechanism) and node.epochs is not None and node.sampling != "shuffled"
 
 
-def _at_least(node: MechanismSpec, rate: float) -> MechanismSpec:
-    """Return the mechanism `node` with sampling rates of at least `rate`.
-
-    Where the run is described by epochs, the number of steps is that of these epochs at the smaller of both rates.
-    """
+def _with_rate_at_least(node: MechanismSpec, rate: float) -> MechanismSpec:
+    # In a run described by epochs, the number of steps is that of these epochs at the smaller of both rates.
     match node:
         case PoissonSampledMechanism(sample_rate=stated, mechanism=inner):
             return PoissonSampledMechanism(type="poisson_sampled", sample_rate=max(stated, rate), mechanism=inner)
@@ -297,7 +289,11 @@ def _accumulation(run: AssessedRun) -> Change | None:
     if passes is None or passes == 1 or not run.trains or batches_are_between_updates(run):
         return None
     text = f"with batches {passes} times as large, because the stated batches may be those of one backward pass"
-    return Change("gradient_accumulation_counted", text, partial(mapped, change=partial(_with_passes, passes=passes)))
+    return Change(
+        "gradient_accumulation_counted",
+        text,
+        partial(mapped, change=partial(_with_records_of_all_passes, passes=passes)),
+    )
 
 
 def batches_are_between_updates(run: AssessedRun) -> bool:
@@ -310,12 +306,8 @@ def batches_are_between_updates(run: AssessedRun) -> bool:
     return run.context.batch_size is not None and bool(run.sizes) and not schedules
 
 
-def _with_passes(node: MechanismSpec, passes: int) -> MechanismSpec | None:
-    """Return a training step with `passes` times the stated sampling rate or batch size, at most all records.
-
-    The step then counts the records of all its backward passes. The number of steps does not grow. Other mechanisms
-    are returned unchanged. The result is None for noisy SGD, whose noise for larger batches is unknown.
-    """
+def _with_records_of_all_passes(node: MechanismSpec, passes: int) -> MechanismSpec | None:
+    # The step counts the records of all its backward passes. The number of steps does not grow.
     if isinstance(node, NoisySgdMechanism):
         return None  # a mean over more records moves less: its noise is unknown
     if isinstance(node, PoissonSampledMechanism):

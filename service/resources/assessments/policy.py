@@ -68,7 +68,7 @@ class Rules:
             for index in again:
                 with shares.next_share():
                     self._answers[index] = self._asking.again(self._rules[index], _place(index))
-            described = _Described(self._request, grounds.run, shares)
+            described = _DescribedRunAnswers(self._request, grounds.run, shares)
             return [
                 ruling(rule, answer, grounds, lambda index=index, rule=rule: described.answer(rule, _place(index)))
                 for index, (rule, answer) in enumerate(zip(self._rules, self._answers, strict=True))
@@ -76,13 +76,7 @@ class Rules:
 
 
 @final
-class _Described:
-    """Answers to rules for the run as described, without hazards.
-
-    The trade-off curves of that run are built when the first rule needs them. A hazard is a known way in which a run is
-    less private than described.
-    """
-
+class _DescribedRunAnswers:
     def __init__(self, request: AssessmentsRequest, run: AssessedRun, shares: WorkBudgetShares) -> None:
         self._request, self._run, self._shares = request, run, shares
         self._asking: Answering | None = None

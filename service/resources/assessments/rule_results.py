@@ -109,7 +109,7 @@ def verdict_of(rule: PolicyRule, number: ReadNumber) -> str:
     bounds is "undecided".
     """
     limit, sign = rule.limit, _sign(rule)
-    worse, better = _ends(rule, number)
+    worse, better = _worst_and_best_bound(rule, number)
     if worse is None or better is None:
         return "undecided"
     if sign * (limit - worse) >= 0:
@@ -126,16 +126,13 @@ def _sign(rule: PolicyRule) -> float:
     return 1.0 if rule.at_most is not None else -1.0
 
 
-def _ends(rule: PolicyRule, number: ReadNumber) -> tuple[float | None, float | None]:
-    """Return the bound of a number that is worst for keeping the policy rule `rule`, and the best one.
-
-    None stands for a bound without proof.
-    """
+def _worst_and_best_bound(rule: PolicyRule, number: ReadNumber) -> tuple[float | None, float | None]:
+    # None: this bound is not proved
     return (number.upper, number.lower) if rule.at_most is not None else (number.lower, number.upper)
 
 
 def _margin(rule: PolicyRule, number: ReadNumber) -> float | None:
-    worse, _ = _ends(rule, number)
+    worse, _ = _worst_and_best_bound(rule, number)
     if worse is None or not math.isfinite(worse):
         return None
     return _sign(rule) * (rule.limit - worse) / (abs(rule.limit) if rule.limit else 1.0)
@@ -171,11 +168,11 @@ def _delta_of(rule: PolicyRule) -> float:
 
 
 def _deciding_tolerance(limit: float, lower: float | None, upper: float | None) -> float | None:
-    """Estimate the relative width at which an enclosure of a number would exclude `limit`; None if there is none.
+    """Estimate the relative width at which an enclosure of a number would exclude `limit`, or return None.
 
-    The true number is assumed to be in the middle of (`lower`, `upper`), and the width is half of its distance from the
-    limit, divided by `upper`. The result is None without a finite bound on
-    each side, for a number 0, and for widths below the finest tolerance of a request.
+    The number is assumed to be in the middle of (`lower`, `upper`). The enclosure then may have half the distance from
+    the middle to the limit as its width, which is divided by `upper`. The result is None without a finite bound on each
+    side, for the number 0, and for widths below the finest tolerance of a request.
     """
     if lower is None or upper is None or not math.isfinite(upper) or upper == 0:
         return None

@@ -191,11 +191,7 @@ class Evaluator:
         return PointEvaluation(number, tuple(found[index] for index in range(len(found))))
 
     def _evaluate_group(self, group: Group, request: CalibrationsRequest) -> Iterator[tuple[int, TargetEvaluation]]:
-        """Yield (index, result) for the targets of `group` without a stored result. Their attacker is the same.
-
-        `request` has the value of the calibrated parameter. The targets are evaluated in the order of `/v1/bounds`, so
-        that the answers are equal.
-        """
+        # evaluated in the order of `/v1/bounds`, so that the answers are equal
         asked = group.request
         plan = self.planned.get(asked) or group.plan()
         model = threat_model_of(asked.threat_model)
@@ -249,19 +245,13 @@ def _target_evaluation(target: CalibrationTarget, answer: ResponseFields) -> Tar
     lower, upper = read.lower or 0.0, math.inf if read.upper is None else read.upper
     below = upper <= target.limit or read.is_below(target.limit)
     above = lower >= target.limit or read.is_above(target.limit)
-    heights = tuple(_height(target, end, place, read) for place, end in enumerate((lower, upper)))
+    heights = tuple(_height_above_limit(target, end, place, read) for place, end in enumerate((lower, upper)))
     if target.at_least is None:
         return TargetEvaluation(lower, upper, below, read.is_above(target.limit), heights[1], -heights[0], answer)
     return TargetEvaluation(lower, upper, above, read.is_below(target.limit), heights[0], -heights[1], answer)
 
 
-def _height(target: CalibrationTarget, value: float, place: int, read: ReadNumber) -> float:
-    """Return the distance of a bound `value` from the limit of `target`, positive if the target is not met.
-
-    The distance is the difference of ln((x - least)/(most - x)) at the bound and at the limit, where least and most
-    limit the answer; for an infinite most it is that of ln(x - least). The logarithms in `read` replace a bound that is
-    too small for doubles. `place` is 0 for the lower and 1 for the upper bound.
-    """
+def _height_above_limit(target: CalibrationTarget, value: float, place: int, read: ReadNumber) -> float:
     least, most = value_range(target)
     logarithm = None if read.log10 is None or least > 0 else read.log10[place] * math.log(10)
     height = (_log_odds(value, least, most) if logarithm is None else logarithm) - _log_odds(target.limit, least, most)

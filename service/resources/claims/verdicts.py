@@ -77,10 +77,7 @@ def _holds(value: float, found: ReadNumber) -> Held:
 
 
 def _distance(value: float, found: ReadNumber, end: Literal["lower", "upper"]) -> dict[str, Any]:
-    """Return how far the claimed `value` lies beyond the bound `end` of the number `found`, as fields of `Distance`.
-
-    Difference and ratio are rounded downwards.
-    """
+    # difference and ratio are rounded downwards
     reached = found.lower if end == "lower" else found.upper
     small, large = sorted((value, reached or 0.0))
     if math.isinf(large):

@@ -56,8 +56,6 @@ def compute_sweeps(request: SweepsRequest, digest: str, engine_version: str) -> 
 
 @final
 class _SweepRows:
-    """Collected answers of the points of a sweep. Other fields of the responses are dropped."""
-
     def __init__(self, read: tuple[Quantity, ...], *, is_relaxed: bool) -> None:
         self.points = 0
         self.has_answers = False
