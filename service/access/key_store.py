@@ -92,7 +92,7 @@ class KeyFile:
         with _translated(self._secret):
             self._make_folder()
             if not self._secret.exists():
-                _write_new(self._secret, secrets.token_bytes(SECRET_BYTES), replaces=False)
+                _write_complete(self._secret, secrets.token_bytes(SECRET_BYTES), replaces=False)
             return self._read_secret()
 
     def put(self, key: ApiKey) -> None:
@@ -133,7 +133,7 @@ class KeyFile:
 
     def _write(self, keys: list[ApiKey]) -> None:
         content = {"version": VERSION, "keys": [each.record() for each in keys]}
-        _write_new(self._path, json.dumps(content, indent=1).encode() + b"\n", replaces=True)
+        _write_complete(self._path, json.dumps(content, indent=1).encode() + b"\n", replaces=True)
 
     def _make_folder(self) -> None:
         self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -149,8 +149,7 @@ class KeyFile:
             os.close(lock)
 
 
-def _write_new(path: Path, content: bytes, *, replaces: bool) -> None:
-    """Write a file of mode 0600 that appears complete. Without `replaces`, an existing file stays."""
+def _write_complete(path: Path, content: bytes, *, replaces: bool) -> None:
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:

@@ -97,10 +97,10 @@ class RedisCircuitBreaker:
         """
         failure = await self._ping_failure()
         if failure is None:
-            self._transition("answers", "it answers")
+            self._set_circuit("answers", "it answers")
         else:
             self._metrics.count_redis_failure("connect")
-            self._transition("away", failure)
+            self._set_circuit("away", failure)
 
     async def stop(self) -> None:
         """Stop the background task that probes Redis, and close all connections."""
@@ -134,9 +134,9 @@ class RedisCircuitBreaker:
             self._consecutive_timeouts += 1
             self._metrics.count_redis_failure(operation)
             if is_patient:
-                self._transition("away", f"no answer to a {operation} within {timeout:g} s")
+                self._set_circuit("away", f"no answer to a {operation} within {timeout:g} s")
             elif self._consecutive_timeouts >= TIMEOUTS_UNTIL_SLOW and self._state == "answers":
-                self._transition(
+                self._set_circuit(
                     "slow", f"{self._consecutive_timeouts} answers in a row took longer than {timeout:g} s"
                 )
             raise RedisUnavailable from error
@@ -145,7 +145,7 @@ class RedisCircuitBreaker:
             raise RedisUnavailable from error
         except self._errors as error:
             self._metrics.count_redis_failure(operation)
-            self._transition("away", f"{type(error).__name__} at a {operation}")
+            self._set_circuit("away", f"{type(error).__name__} at a {operation}")
             raise RedisUnavailable from error
         self._consecutive_timeouts = 0
         if operation != "write":  # writes are pipelines of many commands
@@ -153,7 +153,6 @@ class RedisCircuitBreaker:
         return answer
 
     async def _ping_failure(self) -> str | None:
-        """Open connections in advance, and return None if Redis responds, otherwise the cause as a phrase."""
         ping = partial(self._timed, lambda client: cast("Any", client).ping(), PROBE_TIMEOUT_SECONDS)
         try:
             await ping()
@@ -165,11 +164,8 @@ class RedisCircuitBreaker:
             return f"{type(error).__name__} at a ping"
         return None
 
-    def _transition(self, circuit: CircuitState, cause: str) -> None:
-        """Set the state of the circuit breaker, and log a change of state with its cause.
-
-        A cause names the type of an error, never an address or a password.
-        """
+    def _set_circuit(self, circuit: CircuitState, cause: str) -> None:
+        # a cause names the type of an error, never an address or a password
         if circuit != self._state:
             self._state = circuit
             self._metrics.redis_available.set(int(circuit == "answers"))
@@ -184,4 +180,4 @@ class RedisCircuitBreaker:
         while self._state != "answers":
             await asyncio.sleep(PROBE_SECONDS)
             failure = await self._ping_failure()
-            self._transition("answers" if failure is None else "away", failure or "it answers again")
+            self._set_circuit("answers" if failure is None else "away", failure or "it answers again")

@@ -147,11 +147,6 @@ class WorkerAdmission:
             work.granted = None
 
     def _enqueue(self, work: QueuedComputation, requester: str) -> None:
-        """Add an entry for this requester to the queues of all kinds of workers that can run the computation.
-
-        Raise QueueFull if the estimated wait is above its limit, or if the queue is full and no requester has more
-        entries.
-        """
         too_long = self._estimated_wait_seconds(work, requester) - self._queue_wait_limit_seconds
         if too_long > 0:
             raise QueueFull(_whole_seconds(too_long), "wait")
@@ -208,10 +203,6 @@ class WorkerAdmission:
                     entry.work.granted.set_result(lane)
 
     def _estimated_wait_seconds(self, work: QueuedComputation, requester: str) -> float:
-        """Return the shortest estimated wait of `work` in seconds, over the kinds of workers that can run it.
-
-        Queued computations count if they run before the entry of this requester.
-        """
         now = time.monotonic()
         waits: list[float] = []
         for lane in self._lanes_of(work):

@@ -209,10 +209,6 @@ def strip_locations(made: Any) -> Any:
 
 
 def _source_location(made: Any, pointer: str) -> Location:
-    """Return the location in the imported state of the value at a JSON pointer into the draft `made`.
-
-    For a value that is not in the draft, it is the location of the nearest object around it.
-    """
     location: Location = ()
     for step in pointer.split("/")[1:]:
         if isinstance(made, DraftSpec):

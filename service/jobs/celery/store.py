@@ -105,13 +105,7 @@ class RedisStore(RedisOverview):
         size: int,
         stored: int = 0,
     ) -> str:
-        """Write the record of a job that already has `stored` bytes of results, and return an id.
-
-        `request` is the JSON of the request, `key` the idempotency key or None, and `fingerprint` identifies the body.
-        `quota` limits all jobs, and `size` the points of the first chunks. Return the id of the job, or of an earlier
-        job with the same idempotency key. Return "reused" for a key of a different request, and "full" if the quota is
-        exhausted.
-        """
+        # the id of the job or of an earlier job with the same key, "reused" for the key of another request, or "full"
         fields: dict[str, Any] = {
             "record": self.authenticator.sign("job", job.id, _json(job, STATIC)),
             "about": self.authenticator.sign("version of a job", job.id, _json(job, VERSIONED)),
@@ -298,11 +292,6 @@ class RedisStore(RedisOverview):
         return self.authenticator.sign("lines", _lines_name(job, chunk), lines)
 
     def _readable_jobs(self, found: Iterable[Any], *, give_up: bool = True) -> Iterator[StoredJob]:
-        """Yield the jobs in Redis whose records have a valid signature.
-
-        `found` has (id, fields) of each job, with names and values of the fields in turn. With `give_up`, jobs with
-        forged or inconsistent records are ended as failed; otherwise they are only left out.
-        """
         for name, held in found:
             try:
                 yield self._parse_job(name.decode(), held)
@@ -311,11 +300,6 @@ class RedisStore(RedisOverview):
                     self._run(scripts.QUARANTINE, name)
 
     def _parse_job(self, job_id: str, pairs: Sequence[bytes]) -> StoredJob:
-        """Build a job from `pairs`, the names and values of the fields of its Redis record in turn.
-
-        Raise JobNotFound for a record without a valid signature, such as that of an unknown job. Raise JobsUnavailable
-        for an inconsistent record, such as more failed points than computed ones.
-        """
         held = dict(zip(pairs[::2], pairs[1::2], strict=True))
         record = self.authenticator.verify("job", job_id, held.get(b"record", b""))
         about = self.authenticator.verify("version of a job", job_id, held.get(b"about", b""))
@@ -348,11 +332,8 @@ class RedisStore(RedisOverview):
             return self._scripts[script](args=values)
 
     def _wait_until_written(self) -> None:
-        """Wait until Redis has written all previous changes to its append-only file. Raise JobsUnavailable.
-
-        With `appendfsync everysec` and a busy disk, Redis responds up to two seconds before it writes. A crash within
-        this time would lose an accepted job.
-        """
+        # With `appendfsync everysec` and a busy disk, Redis responds up to two seconds before it writes. A crash within
+        # this time would lose an accepted job.
         deadline = time.monotonic() + LONGEST_PUT_OFF_SECONDS + TIMEOUT_SECONDS
         end: int | None = None
         while True:

@@ -104,8 +104,7 @@ def schema_version(database: sqlite3.Connection) -> int:
     return found
 
 
-def _create_tables(database: sqlite3.Connection) -> None:
-    """Create the tables of jobs, and move the jobs of a file without a schema version into them."""
+def _create_tables_and_move_jobs(database: sqlite3.Connection) -> None:
     is_old = database.execute("SELECT 1 FROM sqlite_master WHERE name = 'jobs'").fetchone() is not None
     if is_old:
         database.execute("DROP INDEX IF EXISTS jobs_by_state")
@@ -134,4 +133,4 @@ def _create_tables(database: sqlite3.Connection) -> None:
     database.execute("DROP TABLE earlier")
 
 
-_MIGRATIONS: Final[Sequence[Callable[[sqlite3.Connection], None]]] = (_create_tables,)
+_MIGRATIONS: Final[Sequence[Callable[[sqlite3.Connection], None]]] = (_create_tables_and_move_jobs,)

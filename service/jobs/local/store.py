@@ -137,7 +137,7 @@ class SqliteStore:
     def cancel(self, job_id: str) -> StoredJob:
         """Cancel the job `job_id`, unless it has ended, and return it. Raise JobNotFound."""
         with self._file.write_transaction() as database:
-            return self._end(database, read_job(database, job_id), "cancelled")
+            return self._end_active(database, read_job(database, job_id), "cancelled")
 
     def results(self, job_id: str, start: int, most: int = 1) -> Sequence[ChunkResult]:
         """Return up to `most` saved chunks (ranges of points with results) that contain points from `start` on.
@@ -234,7 +234,7 @@ class SqliteStore:
                 "done = done + ?, failed = failed + ?, bytes = bytes + ?, size = ?, state = 'running'",
                 (chunk.points, failure_count(lines), len(lines), size),
             )
-            return self._end(database, job, "succeeded") if job.done == job.total else job
+            return self._end_active(database, job, "succeeded") if job.done == job.total else job
 
     def requeue(self, claim: ClaimedChunk, chunks: Sequence[Chunk], tries: int) -> None:
         """Return a claimed chunk (range of points of a job) to the queue, divided into `chunks`.
@@ -258,7 +258,7 @@ class SqliteStore:
         """
         with self._file.write_transaction() as database:
             job = read_job(database, job_id)
-            return self._end(database, job, "failed", problem) if job.generation == generation else job
+            return self._end_active(database, job, "failed", problem) if job.generation == generation else job
 
     def restart(self, job_id: str, generation: int, engine_version: str, digest: str, size: int) -> StoredJob:
         """Restart an active job under another engine version, and delete its results.
@@ -290,7 +290,7 @@ class SqliteStore:
         """
         now = self._clock()
         with self._file.write_transaction() as database:
-            _follow_clock(database, now)
+            _follow_clock_set_back(database, now)
             present = f"SELECT ?, ?, ? WHERE EXISTS (SELECT 1 FROM jobs WHERE {ACTIVE})"
             database.execute(f"INSERT OR REPLACE INTO workers {present}", (worker, engine_version, now))
             database.execute("DELETE FROM workers WHERE seen < ?", (now - FORGOTTEN_SECONDS,))
@@ -379,7 +379,7 @@ class SqliteStore:
         An active job is cancelled before. Raise JobNotFound for an unknown job.
         """
         with self._file.write_transaction() as database:
-            self._end(database, read_job(database, job_id), "cancelled")
+            self._end_active(database, read_job(database, job_id), "cancelled")
             remove(database, job_id)
 
     def release_claims(self, engine_version: str, worker: str) -> None:
@@ -403,22 +403,15 @@ class SqliteStore:
     def _update_active(
         self, database: sqlite3.Connection, job_id: str, changes: str, values: Sequence[Any] = ()
     ) -> StoredJob:
-        """Set columns of an active job by the SQL text `changes`, increase its revision, and return the job.
-
-        `job_id` is the id of the job, and `values` fill the placeholders of the text. A job that has ended is returned
-        unchanged. Raise JobNotFound for an unknown job.
-        """
         database.execute(
             f"UPDATE jobs SET {changes}, updated = ?, revision = revision + 1 WHERE id = ? AND {ACTIVE}",
             (*values, self._clock(), job_id),
         )
         return read_job(database, job_id)
 
-    def _end(self, database: sqlite3.Connection, job: StoredJob, state: str, problem: bytes | None = None) -> StoredJob:
-        """Set the final `state` of an active job, delete its request and claims, and return the job.
-
-        `problem` is the JSON problem document of a failed job, else None.
-        """
+    def _end_active(
+        self, database: sqlite3.Connection, job: StoredJob, state: str, problem: bytes | None = None
+    ) -> StoredJob:
         if job.state not in ("queued", "running"):
             return job
         freed = "coalesce((SELECT length(body) FROM requests WHERE job = id), 0)"
@@ -431,13 +424,9 @@ class SqliteStore:
         return ended
 
 
-def _follow_clock(database: sqlite3.Connection, now: float) -> None:
-    """Move claims and announcements of workers back by the step by which the clock was set back, if it was.
-
-    A claim is the right of a worker to compute a chunk until a stored time. Unmoved, the claim of a dead worker would
-    last longer by the step. Claims that were made after the step are not moved: they end less than half a step from
-    `now` (seconds since 1970).
-    """
+def _follow_clock_set_back(database: sqlite3.Connection, now: float) -> None:
+    # If the clock was set back by a step, the claim of a dead worker would last longer by the step. Claims that were
+    # made after the step stay: they end less than half a step from `now`.
     [latest] = database.execute("SELECT coalesce(max(seen), 0) FROM workers").fetchone()
     step = latest - now
     if step > CLOCK_STEP_SECONDS:
@@ -446,11 +435,7 @@ def _follow_clock(database: sqlite3.Connection, now: float) -> None:
 
 
 def _claim_expiry(database: sqlite3.Connection, claim: ClaimedChunk) -> float | None:
-    """Return the time at which a worker's claim on a chunk expires, or None for a stale claim.
-
-    A claim is stale if another worker took the chunk over, if the chunk was requeued or saved, or if the job ended or
-    was restarted.
-    """
+    # None: the worker has lost its claim
     row = database.execute(
         "SELECT until FROM claims JOIN jobs ON id = job "
         "WHERE id = ? AND start = ? AND stop = ? AND tries = ? AND worker != '' AND generation = ?",
@@ -460,10 +445,6 @@ def _claim_expiry(database: sqlite3.Connection, claim: ClaimedChunk) -> float | 
 
 
 def _delete_claim(database: sqlite3.Connection, claim: ClaimedChunk, job: StoredJob) -> bool:
-    """Delete the claim of any worker on a chunk (range of points), and return whether there was such a claim.
-
-    Claims of earlier generations (before a restart of the job) do not count.
-    """
     if job.generation != claim.job.generation:
         return False
     found = database.execute(

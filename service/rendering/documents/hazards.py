@@ -40,7 +40,7 @@ def shown_hazards(response: AssessmentsResponse) -> list[ShownHazard]:
     """
     if response.summary.bounded:
         return [
-            _shown_hazard(each, each.text, each.effect_text, *map(_consequence, each.consequences))
+            _shown_hazard(each, each.text, each.effect_text, *map(_consequence_sentence, each.consequences))
             for each in response.hazards
         ]
     left = [each for each in response.hazards if each.code not in OF_NUMBERS]
@@ -51,10 +51,6 @@ def _shown_hazard(hazard: AssessedHazard, *texts: str) -> ShownHazard:
     return ShownHazard(hazard.title, hazard.status, texts, hazard.remedy)
 
 
-def _consequence(consequence: Consequence) -> str:
-    """Return a consequence of a hazard in words, with its numbers rounded up.
-
-    A hazard is a known way in which a run is less private than described.
-    """
+def _consequence_sentence(consequence: Consequence) -> str:
     numbers = "; ".join(f"{row.title}: at most {row.at_most}" for row in rows((consequence.answer,)))
     return f"{consequence.text} {numbers}."

@@ -54,7 +54,7 @@ def metrics(response: AssessmentsResponse) -> list[Metric]:
     Epsilon at delta 1 is left out as uninformative. An attacker is omitted if an assumption about this attacker does
     not hold. The list is empty if nothing is proved.
     """
-    return [each for each in _bounds(response) if not each.row.says_nothing and each.is_proved]
+    return [each for each in _metrics_of_attackers(response) if not each.row.says_nothing and each.is_proved]
 
 
 def has_epsilon(response: AssessmentsResponse) -> bool:
@@ -92,7 +92,7 @@ def present_hazards(response: AssessmentsResponse) -> list[AssessedHazard]:
 def _beside_numbers(response: AssessmentsResponse) -> Iterator[str]:
     if response.judged_as is not None:
         yield response.judged_as.text
-    for each in _bounds(response):
+    for each in _metrics_of_attackers(response):
         if each.row.says_nothing:
             yield (
                 f"{each.title}: every release has epsilon 0 at delta 1. This number is no guarantee, and is not listed."
@@ -110,12 +110,7 @@ def subject_name(response: AssessmentsResponse) -> str:
     return response.summary.title if subject is None else subject.name
 
 
-def _bounds(response: AssessmentsResponse) -> Iterator[Metric]:
-    """Yield the numbers of all attackers, the worst case (with its mu and regret) first.
-
-    Numbers of an attacker about whom an assumption does not hold are left out. Yield nothing if the assessment proves
-    no bound.
-    """
+def _metrics_of_attackers(response: AssessmentsResponse) -> Iterator[Metric]:
     if not is_bounded(response):
         return
     first = response.threat_models[0]
@@ -129,7 +124,6 @@ def _bounds(response: AssessmentsResponse) -> Iterator[Metric]:
 
 
 def _gdp_rows(gdp: GdpSummary) -> Iterator[ReportRow]:
-    """Yield table rows with mu of Gaussian differential privacy, and its regret (loss of the approximation)."""
     where = f"where both error rates are at least {format_exact(gdp.smallest_rate)}"
     named = (
         (f"mu of Gaussian differential privacy {where}", "gdp_mu", gdp.mu),
