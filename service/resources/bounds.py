@@ -175,10 +175,7 @@ def _evaluate(request: BoundsRequest, resolved: ResolvedRequest, work: Work) -> 
 def assumptions_and_hazards(
     request: BoundsRequest, mechanism: AbstractMechanism, threat_model: AbstractThreatModel
 ) -> ResponseFields:
-    """Return the fields `assumptions` (behind the answers to a request) and `hazards` (which no answer covers).
-
-    A hazard is a known way in which a run is less private than described.
-    """
+    """Return the fields `assumptions` (behind the answers to a request) and `hazards` (which no answer covers)."""
     known = caveats(mechanism, threat_model)
     return {
         "assumptions": known.assumptions + assumptions_of(threat_model, mechanism) + assumptions_about_priors(request),

@@ -1,7 +1,4 @@
-"""Hazards of an assessment, as its documents show them.
-
-A hazard is a known way in which a run is less private than described.
-"""
+"""Hazards of an assessment, as its documents show them."""
 
 from __future__ import annotations
 
@@ -22,8 +19,7 @@ OF_NUMBERS: Final[frozenset[HazardCode]] = frozenset(
 class ShownHazard(NamedTuple):
     """Hazard of an assessment in words.
 
-    `texts` has its description and effects, without numbers if nothing is proved about the run. A hazard is a known way
-    in which a run is less private than described.
+    `texts` has its description and effects, without numbers if nothing is proved about the run.
     """
 
     title: str
@@ -35,8 +31,7 @@ class ShownHazard(NamedTuple):
 def shown_hazards(response: AssessmentsResponse) -> list[ShownHazard]:
     """Return the hazards that documents show, in the order of the assessment.
 
-    If nothing is proved about the run, hazards that only concern numbers are left out. A hazard is a known way in which
-    a run is less private than described.
+    If nothing is proved about the run, hazards that only concern numbers are left out.
     """
     if response.summary.bounded:
         return [

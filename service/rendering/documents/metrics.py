@@ -82,8 +82,7 @@ def cautions(response: AssessmentsResponse) -> list[str]:
 def present_hazards(response: AssessmentsResponse) -> list[AssessedHazard]:
     """Return the hazards of an assessment that are present.
 
-    If the assessment proves no bound, return only the hazards that are the reason (effect `no_bound`). A hazard is a
-    known way in which a run is less private than described.
+    If the assessment proves no bound, return only the hazards that are the reason (effect `no_bound`).
     """
     present = [each for each in response.hazards if each.status == "present"]
     return present if is_bounded(response) else [each for each in present if each.effect == "no_bound"]

@@ -34,7 +34,7 @@ class RunFacts(NamedTuple):
     `mechanism` is that of the request, and `threat_model` the attacker in all numbers. `answers` has the fields of the
     answers to the standard questions: epsilon, advantage, trade-off curve, reconstruction, accuracy and predictive
     value. `gdp` and `hazards` are fields of the response. `changed` is a sentence about changes that hazards made to
-    the run, or None. A hazard is a known way in which a run is less private than described.
+    the run, or None.
     """
 
     mechanism: MechanismSpec
@@ -67,10 +67,7 @@ class RunFacts(NamedTuple):
         return all(each["upper"] is not None for each in (*self.answers[:2], self.power, *self.answers[3:]))
 
     def is_present(self, code: str) -> bool:
-        """Return whether the hazard with this code is present in the run.
-
-        A hazard is a known way in which a run is less private than described.
-        """
+        """Return whether the hazard with this code is present in the run."""
         return any(each["code"] == code and each["status"] == "present" for each in self.hazards)
 
     @property

@@ -45,8 +45,7 @@ def void(broken: Sequence[AssessedAssumption]) -> str:
 def unproved(hazards: Sequence[Mapping[str, Any]]) -> str:
     """Return the sentence that replaces numbers if these hazards have an unknown effect (`no_bound`).
 
-    Hazards with another effect are not mentioned. A hazard is a known way in which a run is less private than
-    described.
+    Hazards with another effect are not mentioned.
     """
     titles = [str(each["title"]) for each in hazards if each["effect"] == "no_bound"]
     return f"Nothing is proved, because the effect of a present hazard is not known: {' '.join(titles)}"

@@ -1,7 +1,4 @@
-"""Assessment resource, `POST /v1/assessments`: all attackers, the hazards, a statement and a decision about one run.
-
-A hazard is a known way in which a run is less private than described.
-"""
+"""Assessment resource, `POST /v1/assessments`: all attackers, the hazards, a statement and a decision about one run."""
 
 from __future__ import annotations
 
@@ -65,8 +62,7 @@ class AssessmentPlans:
     """Engines chosen for an assessment: for the judged run, its attackers and its requests for bounds.
 
     The judged run (`settled`) has the changes of all present hazards. `reads_mu` is whether to compute mu, which
-    summarises the curve and is skipped if it is too expensive. A hazard is a known way in which a run is less private
-    than described.
+    summarises the curve and is skipped if it is too expensive.
     """
 
     settled: RunWithHazards
@@ -173,10 +169,7 @@ def _response(request: AssessmentsRequest, plans: AssessmentPlans, digest: str, 
 
 
 def judged_of(request: AssessmentsRequest) -> RunWithHazards:
-    """Return the run with the changes of its hazards, or the described run if the changed run cannot be computed.
-
-    A hazard is a known way in which a run is less private than described.
-    """
+    """Return the run with the changes of its hazards, or the described run if the changed run cannot be computed."""
     described = AssessedRun.of(request)
     found = judged(described)
     if found.changes:

@@ -1,7 +1,4 @@
-"""Impacts of hazards: epsilon of the training run if the hazard is real.
-
-A hazard is a known way in which a run is less private than described.
-"""
+"""Impacts of hazards: epsilon of the training run if the hazard is real."""
 
 from __future__ import annotations
 
@@ -56,8 +53,7 @@ def changed_alone(change: Change, run: AssessedRun) -> HazardImpacts:
     """Return fields of a `Consequence` with the epsilon (nats) of `run` after `change` alone, in a list of one or none.
 
     The delta is that of the context of the assessment. The list is empty if the changed run cannot be described or the
-    service cannot answer for this run. A hazard is a known way in which a run is less private than
-    described.
+    service cannot answer for this run.
     """
     made = made_by(change, run.mechanism)
     return [] if made is None else _epsilon_of_changed_run(_text(change), lambda: made, run)
@@ -67,7 +63,7 @@ def judged_alone(change: Change, judged: AssessedRun, epsilon: ResponseFields) -
     """Return fields of a `Consequence` of `change`, the only change of the judged run, as a list of one entry.
 
     `epsilon` is the answer for the judged run that the entry states. The judged run is the described run with the
-    changes of all present hazards. A hazard is a known way in which a run is less private than described.
+    changes of all present hazards.
     """
     return [_consequence(_text(change), judged.mechanism, judged.threat_model, epsilon)]
 

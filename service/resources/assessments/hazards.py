@@ -33,8 +33,7 @@ class Numbers:
 
     `epsilon` (nats) is the answer at the delta that the context of the request states. `power` is the safe value of the
     largest power of an attack at the false positive rate of the context. `power_of_one_point` is the power that this
-    epsilon alone would allow, or None (`one_point`). `relaxed` is whether there are answers against weaker attackers. A
-    hazard is a known way in which a run is less private than described.
+    epsilon alone would allow, or None (`one_point`). `relaxed` is whether there are answers against weaker attackers.
     """
 
     epsilon: ResponseFields

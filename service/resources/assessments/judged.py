@@ -1,7 +1,7 @@
 """Run that an assessment judges: the described run with the changes of all present hazards that change numbers.
 
 If the hazard is real, the changed run reveals at least as much as the described run. Changes accumulate: each applies
-to the run that the previous changes left. A hazard is a known way in which a run is less private than described.
+to the run that the previous changes left.
 """
 
 from __future__ import annotations
@@ -97,8 +97,6 @@ class AssessedRun:
 class Change(NamedTuple):
     """Change of the described training run by a hazard that is present.
 
-    A hazard is a known way in which a run is less private than described.
-
     Attributes
     ----------
     make : callable
@@ -121,8 +119,7 @@ class Change(NamedTuple):
 class RunWithHazards:
     """Run with the changes of its hazards, the list of these changes, and the hazards that could not be expressed.
 
-    `failed` lists the hazards whose changed run cannot be described. A hazard is a known way in which a run is less
-    private than described.
+    `failed` lists the hazards whose changed run cannot be described.
     """
 
     run: AssessedRun
@@ -133,17 +130,13 @@ class RunWithHazards:
     def is_attained(self) -> bool:
         """Whether lower bounds for the run with the changes are also lower bounds for the run that takes place.
 
-        This holds if every change describes what happens for some data, and is no mere upper bound. A hazard is a known
-        way in which a run is less private than described.
+        This holds if every change describes what happens for some data, and is no mere upper bound.
         """
         return all(each.attained for each in self.changes)
 
     @property
     def text(self) -> str | None:
-        """Sentence about the changes that hazards made to the run, or None without changes.
-
-        A hazard is a known way in which a run is less private than described.
-        """
+        """Sentence about the changes that hazards made to the run, or None without changes."""
         if not self.changes:
             return None
         return f"All numbers are for the run {', '.join(each.text for each in self.changes)}."
@@ -154,10 +147,7 @@ class RunWithHazards:
 
 
 def judged(run: AssessedRun) -> RunWithHazards:
-    """Return the run with the changes of all hazards that are present.
-
-    A hazard is a known way in which a run is less private than described.
-    """
+    """Return the run with the changes of all hazards that are present."""
     found, failed, mechanism = list[Change](), list[HazardCode](), run.mechanism
     for change in changes(run):
         made = made_by(change, mechanism)
@@ -182,10 +172,7 @@ def made_by(change: Change, mechanism: MechanismSpec) -> MechanismSpec | None:
 
 
 def changes(run: AssessedRun) -> list[Change]:
-    """Return the changes of the present hazards, in the order of their application.
-
-    A hazard is a known way in which a run is less private than described.
-    """
+    """Return the changes of the present hazards, in the order of their application."""
     found = (_microbatches(run), _consistent_rate(run), _accumulation(run), _tuning(run))
     return [each for each in found if each is not None]
 

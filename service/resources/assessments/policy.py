@@ -1,7 +1,6 @@
 """Rules of a policy: their answers, each evaluated once, and a second evaluation of undecided rules.
 
-A *rule* is a question with a limit. The *judged* run has the changes of all hazards; the *described* run has none. A
-hazard is a known way in which a run is less private than described.
+A *rule* is a question with a limit. The *judged* run has the changes of all hazards; the *described* run has none.
 """
 
 from __future__ import annotations
@@ -28,10 +27,7 @@ SECOND_WORK: Final = 4e6
 
 @final
 class Rules:
-    """Rules of the policy of a request, answered for the run with the changes of its hazards.
-
-    A hazard is a known way in which a run is less private than described.
-    """
+    """Rules of the policy of a request, answered for the run with the changes of its hazards."""
 
     def __init__(self, request: AssessmentsRequest, asking: Answering) -> None:
         self._request, self._asking = request, asking

@@ -39,8 +39,6 @@ ONLY_FROM_ABOVE: Final = "The only proved fact is that the run reveals no more t
 class RulingGrounds:
     """Grounds of a verdict on a policy, other than the numbers.
 
-    A hazard is a known way in which a run is less private than described.
-
     Attributes
     ----------
     run, judged
@@ -73,7 +71,7 @@ def ruling(
     """Return the result of a policy rule for the judged run (with the changes of its hazards), as fields of `Ruling`.
 
     `answer` is that of the judged run, and `grounds` has its assumptions. `described()` returns the answer for the run
-    as described. A hazard is a known way in which a run is less private than described.
+    as described.
     """
     number = ReadNumber.of(answer, rule.reads)
     verdict, beside = verdict_of(rule, number), None
