@@ -67,7 +67,10 @@ def _count_steps(mechanism: dict[str, Any], steps: int, counts: Counter[str]) ->
 
 @contextmanager
 def refusing(engine_version: str, runs: Runs) -> Generator[None]:
-    """Refuse the numbers of `runs`, whose digests have this engine version, while the block runs."""
+    """Let `refuse_disputed` raise for the runs with the digests `runs` while the block runs.
+
+    `engine_version` is the version in these digests.
+    """
     token = _refused.set((engine_version, runs) if runs else None)
     try:
         yield
@@ -76,9 +79,10 @@ def refusing(engine_version: str, runs: Runs) -> Generator[None]:
 
 
 def refuse_disputed(mechanism: Any, threat_model: Any) -> None:
-    """Raise DisputedRun if the block of `refusing` refuses the run that these models of a request describe.
+    """Raise DisputedRun inside a block of `refusing` for a run with one of its digests.
 
-    A weaker attacker is refused with the worst case beside it, because its answers contain both.
+    The run is given by models of a request. A weaker attacker is refused with the worst case beside it, because its
+    answers contain both.
     """
     refused = _refused.get()
     if refused is None:
@@ -94,7 +98,7 @@ def refuse_disputed(mechanism: Any, threat_model: Any) -> None:
 @final
 @dataclass(frozen=True, slots=True)
 class GuardedComputation:
-    """Computation `guarded` that refuses the numbers of the disputed `runs`. Worker processes receive this value."""
+    """Computation `guarded` that refuses runs with the digests `runs`. Worker processes receive this value."""
 
     guarded: BodyProducer
     runs: Runs
@@ -106,14 +110,14 @@ class GuardedComputation:
 
 
 def guard(computation: BodyProducer, runs: Runs) -> BodyProducer:
-    """Return a computation that refuses the numbers of disputed `runs`, or the computation itself without any."""
+    """Return a computation that refuses runs with the digests `runs`, or `computation` itself without such runs."""
     return GuardedComputation(computation, runs) if runs else computation
 
 
 def rests_on(body: bytes | Mapping[str, Any], runs: Runs) -> bool:
-    """Return whether a stored response has a number of one of `runs`.
+    """Return whether a stored response has a number of a run with one of the digests `runs`.
 
-    Every mechanism in the response is taken with every threat model in it. Of a sweep, points with a problem have no
+    Every mechanism in the response is combined with every threat model in it. Points of a sweep with a problem have no
     number.
     """
     found: Mapping[str, Any] = from_json(body) if isinstance(body, bytes) else body

@@ -56,30 +56,18 @@ SWAPPED: Final[Mapping[Direction, Direction]] = {"add": "remove", "remove": "add
 @final
 @dataclass(slots=True)
 class _BoundsByDirection:
-    """Bounds of delta, epsilon and power that answers state for each direction: `add`, `remove` and `both`.
-
-    `both` is the worse of the other two: its delta and epsilon are the larger ones, and its power is at least both
-    powers.
-    """
-
+    # The numbers of `both` are the worse of `add` and `remove`: the larger delta and epsilon, and at least both powers.
     curves: TradeOffPair
     evidence: Evidence
     """Weakest evidence of all recorded numbers."""
     known: dict[Direction, JointBounds] = field(default_factory=dict["Direction", JointBounds])
 
     def of(self, direction: Direction) -> JointBounds:
-        """Return the known numbers of one direction (add, remove or both). Equal curves share one value."""
         name: Direction = "both" if self.curves.add is self.curves.remove else direction
         return self.known.setdefault(name, JointBounds())
 
     def bounds(self, direction: Direction, read: Callable[[JointBounds], Logs], *, is_largest: bool) -> Logs:
-        """Return (lower, upper) bounds of the number that `read` returns for a direction (add, remove or both).
-
-        These are bounds of ln delta, of ln power, or of epsilon itself.
-
-        `is_largest` is whether the number of the direction `both` is the larger of the numbers of `add` and `remove`:
-        it is false for the power.
-        """
+        # `is_largest`: the number of `both` is the larger one of `add` and `remove`, which is not so for the power
         lower, upper = read(self.of(direction))
         if self.curves.add is self.curves.remove:
             return lower, upper
@@ -90,7 +78,6 @@ class _BoundsByDirection:
         return max(lower, *(side[0] for side in sides)), min(upper, largest)
 
     def known_bounds(self, direction: Direction) -> KnownBounds:
-        """Return functions that bound ln delta, ln power and epsilon of one direction (add, remove or both)."""
         return KnownBounds(
             lambda eps: self.bounds(direction, lambda known: known.log_profile(eps), is_largest=True),
             lambda rate: self.bounds(direction, lambda known: known.log_power(rate), is_largest=False),
@@ -122,8 +109,8 @@ def implied_curves(
 ) -> dict[Direction, TradeOffPair]:
     """Return curves with the bounds that known answers imply for all other numbers, by direction.
 
-    The known `answers` of `curves` are those to `questions`. Both curves of a returned pair are that of the direction:
-    add, remove, or both. No number of these curves costs an evaluation of `curves`.
+    `answers` are those of `curves` to `questions`. Both curves of a returned pair belong to the key: add, remove or
+    both. They never evaluate `curves`.
     """
     family = _bounds_by_direction(curves, questions, answers, Evidence.CERTIFIED)
     known: dict[Direction, KnownBounds] = {name: family.known_bounds(name) for name in SWAPPED}

@@ -69,9 +69,9 @@ def advice(limit: WidthLimit) -> ResponseFields:
 def limit_of_numbers(
     curves: TradeOffPair, numbers: Sequence[Enclosure], tolerance: float, notes: Iterable[str]
 ) -> WidthLimit | None:
-    """Return why one of these numbers is relatively wider than the tolerance, or None if none is.
+    """Return why one of these numbers is relatively wider than `tolerance`, or None if none is.
 
-    `notes` are the notes of their evaluation.
+    `curves` gave the numbers, and `notes` are the notes of their evaluation.
     """
     wide = [number for number in numbers if not meets(number, tolerance)]
     if not wide:

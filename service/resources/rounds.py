@@ -37,9 +37,10 @@ SHARED_TURNS: Final = 4
 @final
 @dataclass(frozen=True, slots=True)
 class AskedQuestion:
-    """Question of the request with the question that is evaluated in its place, notes, and the JSON pointer.
+    """Question `sent` of the request, and the question `read` that is evaluated in its place.
 
-    The evaluated question may have another prior, and the notes say so.
+    The evaluated question may have another prior, and `notes` then say so. `pointer` is the JSON pointer of the sent
+    one.
     """
 
     sent: QuestionSpec
@@ -83,21 +84,14 @@ class _AnswersInRounds:
     _implied: dict[Direction, TradeOffPair] = field(default_factory=dict["Direction", TradeOffPair])
 
     def read(self, numbers: Sequence[int], work: Work, share: float) -> None:
-        """Evaluate the questions with these indices in turn, within a share (0 to 1) of the work.
-
-        Later questions share the work that earlier questions leave unused.
-        """
+        # later questions share the work that earlier questions leave unused
         for place, at in enumerate(numbers):
             self._evaluate_question_at(at, work.left * share / (len(numbers) - place))
 
     def read_again(self, numbers: Sequence[int], work: Work) -> None:
-        """Evaluate the questions whose answers lacked work again with more work, in rounds of alternating order.
-
-        The narrowest answers need the least work, but evaluating them first may leave too little for the widest. A
-        discretised law that one question computed is cached, and may also narrow others. After each of the first
-        SHARED_TURNS evaluations, the remaining questions of the round are therefore evaluated with no work of their
-        own. A question that gains nothing from this is not evaluated in this way again.
-        """
+        # The narrowest answers need the least work, but evaluating them first may leave too little for the widest. A
+        # discretised law that one question computed is cached, and may narrow others: after each of the first
+        # evaluations, the remaining questions are evaluated without work of their own, until they gain nothing.
         turns, gaining = 0, set(numbers)
         for widest_first in WIDEST_FIRST:
             if is_late():
@@ -119,7 +113,6 @@ class _AnswersInRounds:
                         gaining.remove(other)
 
     def settled(self, numbers: Sequence[int]) -> list[EngineAnswer]:
-        """Return the answers to the questions with the indices `numbers`, each narrowed by the other answers."""
         read = [self.questions[at].read for at in numbers]
         return joint_answers(self.curves, read, [self.found[at] for at in numbers], self.tolerance)
 

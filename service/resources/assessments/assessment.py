@@ -59,10 +59,11 @@ BESIDE: Final = 8_000
 @final
 @dataclass(frozen=True, slots=True)
 class AssessmentPlans:
-    """Engines chosen for an assessment: for the judged run, its attackers and its requests for bounds.
+    """Engines chosen for an assessment.
 
-    The judged run (`settled`) has the changes of all present hazards. `reads_mu` is whether to compute mu, which
-    summarises the curve and is skipped if it is too expensive.
+    `settled` is the run with the changes of all present hazards, to which all numbers belong. `attackers` are those
+    weaker than the worst case. `reads_mu` is whether mu of Gaussian differential privacy is inexpensive enough to be
+    computed.
     """
 
     settled: RunWithHazards
@@ -257,10 +258,7 @@ def _planned(request: AssessmentsRequest) -> tuple[AssessmentPlans, Quote]:
 
 
 def assessment_quote(request: AssessmentsRequest) -> Quote:
-    """Return the estimated cost of an assessment over all attackers and rules, in microseconds of CPU time.
-
-    An assessment never runs in the event loop.
-    """
+    """Return the estimated cost of an assessment over all attackers and rules, in microseconds of CPU time."""
     plans, priced = _planned(request)
     most = math.ceil(MOST_WORK + SECOND_WORK) + BESIDE
     cost, prepared = min(priced.cost, most), Planned(plans, _response)
@@ -280,7 +278,7 @@ def exit_code(response: AssessmentsResponse) -> int:
 
 
 def decision_log_fields(response: AssessmentsResponse) -> dict[str, Any] | None:
-    """Return the log entry of a decision: ids, verdict, subject, and missing attestations; None without a policy.
+    """Return ids, verdict, subject and missing attestations of a decision for the log; None without a policy.
 
     Texts from clients have at most 200 characters each, without control characters.
     """

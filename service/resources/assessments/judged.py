@@ -51,8 +51,7 @@ Training: TypeAlias = DpsgdMechanism | NoisySgdMechanism | PoissonSampledMechani
 class AssessedRun:
     """Training run to be assessed: mechanism, context, and the worst case as the attacker.
 
-    The worst case counts the records of one privacy unit. For a selection among tuning runs, `composed` is the
-    composition of all runs, which bounds the selection.
+    The worst case counts the records of one privacy unit.
     """
 
     mechanism: MechanismSpec
@@ -63,10 +62,7 @@ class AssessedRun:
 
     @property
     def for_relaxed(self) -> MechanismSpec:
-        """Mechanism whose answers bound those of this run, if attackers are weaker than the worst case.
-
-        It is the composition of all tuning runs if the mechanism selects among them, and else the mechanism itself.
-        """
+        """Mechanism for attackers weaker than the worst case: `composed`, or the mechanism itself without it."""
         return self.mechanism if self.composed is None else self.composed
 
     @staticmethod
@@ -117,9 +113,9 @@ class Change(NamedTuple):
 @final
 @dataclass(frozen=True, slots=True)
 class RunWithHazards:
-    """Run with the changes of its hazards, the list of these changes, and the hazards that could not be expressed.
+    """Run with the changes of its hazards.
 
-    `failed` lists the hazards whose changed run cannot be described.
+    `changes` are those that are contained in `run`. `failed` lists the hazards whose changed run cannot be described.
     """
 
     run: AssessedRun
@@ -130,7 +126,7 @@ class RunWithHazards:
     def is_attained(self) -> bool:
         """Whether lower bounds for the run with the changes are also lower bounds for the run that takes place.
 
-        This holds if every change describes what happens for some data, and is no mere upper bound.
+        This holds if every change is attained (`Change.attained`).
         """
         return all(each.attained for each in self.changes)
 
@@ -142,12 +138,12 @@ class RunWithHazards:
         return f"All numbers are for the run {', '.join(each.text for each in self.changes)}."
 
     def undone(self, run: AssessedRun) -> RunWithHazards:
-        """Return the described run with every change marked as failed, because the changed run cannot be computed."""
+        """Return the described run `run` without changes, and all hazards of the changes as failed."""
         return RunWithHazards(run, (), (*self.failed, *(each.code for each in self.changes)))
 
 
 def judged(run: AssessedRun) -> RunWithHazards:
-    """Return the run with the changes of all hazards that are present."""
+    """Return the run with the changes of all present hazards, applied one after the other."""
     found, failed, mechanism = list[Change](), list[HazardCode](), run.mechanism
     for change in changes(run):
         made = made_by(change, mechanism)
@@ -172,7 +168,7 @@ def made_by(change: Change, mechanism: MechanismSpec) -> MechanismSpec | None:
 
 
 def changes(run: AssessedRun) -> list[Change]:
-    """Return the changes of the present hazards, in the order of their application."""
+    """Return the changes of the hazards that are present in `run`, in the order of their application."""
     found = (_microbatches(run), _consistent_rate(run), _accumulation(run), _tuning(run))
     return [each for each in found if each is not None]
 

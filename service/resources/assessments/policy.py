@@ -50,13 +50,17 @@ class Rules:
         return assumptions_of(threat_model_of(rule.threat_model), mechanism_of(self._request.mechanism))
 
     def answer(self) -> None:
-        """Answer every rule with the work that the caller allows. Raises PrivacyComputationError with a pointer."""
+        """Answer every rule of the policy with the work that the caller allows, and store the answers.
+
+        Raises PrivacyComputationError with the JSON pointer of a part of a rule.
+        """
         self._answers = [self._asking.rule(rule, _place(index)) for index, rule in enumerate(self._rules)]
 
     def rule_results(self, grounds: RulingGrounds) -> list[ResponseFields]:
-        """Return the result of every rule. Rules that are undecided for lack of work are evaluated again.
+        """Return the result of every rule as fields of `Ruling`, after `answer`.
 
-        `grounds` are those of verdicts other than the numbers.
+        Rules that are undecided for lack of work are evaluated again. `grounds` is what the verdicts rest on beside the
+        numbers.
         """
         with at_most(SECOND_WORK) as work:
             again = [index for index, rule in enumerate(self._rules) if _is_cut_short(rule, self._answers[index])]
@@ -78,10 +82,6 @@ class _DescribedRunAnswers:
         self._asking: Answering | None = None
 
     def answer(self, rule: PolicyRule, place: str) -> ResponseFields:
-        """Return the answer to the policy rule `rule` for the described run.
-
-        Raises PrivacyComputationError with the JSON pointer `place` of the rule.
-        """
         if self._asking is None:
             tolerance = self._request.relative_tolerance
             asked = worst_case_of(self._run, tolerance, (rule.question,))

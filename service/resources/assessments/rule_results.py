@@ -68,10 +68,10 @@ class RulingGrounds:
 def ruling(
     rule: PolicyRule, answer: ResponseFields, grounds: RulingGrounds, described: Callable[[], ResponseFields]
 ) -> ResponseFields:
-    """Return the result of a policy rule for the judged run (with the changes of its hazards), as fields of `Ruling`.
+    """Return the result of a policy rule as fields of `Ruling`.
 
-    `answer` is that of the judged run, and `grounds` has its assumptions. `described()` returns the answer for the run
-    as described.
+    `answer` is that for the run with the changes of its hazards. `grounds` has the assumptions of the answer.
+    `described()` returns the answer for the run as described.
     """
     number = ReadNumber.of(answer, rule.reads)
     verdict, beside = verdict_of(rule, number), None
@@ -116,7 +116,10 @@ def verdict_of(rule: PolicyRule, number: ReadNumber) -> str:
 
 
 def is_on_the_safe_side(rule: PolicyRule) -> bool:
-    """Return whether every run that reveals less than a run that keeps the rule also keeps the rule."""
+    """Return whether the rule limits its number from the side of less privacy.
+
+    Then every run that reveals less than a run that keeps the rule also keeps the rule.
+    """
     return is_guarantee(rule.question, rule.reads) == (rule.at_most is None)
 
 
@@ -137,7 +140,7 @@ def _margin(rule: PolicyRule, number: ReadNumber) -> float | None:
 
 
 def why_undecided(rule: PolicyRule, grounds: RulingGrounds) -> str | None:
-    """Return why a policy rule stays undecided for every value of its number, or None if the number decides.
+    """Return why a policy rule stays undecided whatever its number is, as a sentence; None if the number decides.
 
     `grounds` has the assumptions behind the number.
     """
@@ -166,12 +169,8 @@ def _delta_of(rule: PolicyRule) -> float:
 
 
 def _deciding_tolerance(limit: float, lower: float | None, upper: float | None) -> float | None:
-    """Estimate the relative width at which an enclosure of a number would exclude `limit`, or return None.
-
-    The number is assumed to be in the middle of (`lower`, `upper`). The enclosure then may have half the distance from
-    the middle to the limit as its width, which is divided by `upper`. The result is None without a finite bound on each
-    side, for the number 0, and for widths below the finest tolerance of a request.
-    """
+    # Estimate the relative width at which an enclosure would exclude the limit: half the distance from the middle to
+    # the limit. None: no tolerance of a request does.
     if lower is None or upper is None or not math.isfinite(upper) or upper == 0:
         return None
     needed = abs(limit - (lower + upper) / 2) / upper / 2

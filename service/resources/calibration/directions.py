@@ -67,7 +67,7 @@ class Directions:
 
     @property
     def others(self) -> tuple[int, ...]:
-        """Indices of the targets that limit the calibrated parameter on the other side than those of `group`."""
+        """Indices of the targets that need the opposite direction to those of `group`."""
         moving = (index for index, need in enumerate(self.needs) if need != 0)
         return tuple(index for index in moving if index not in self.group)
 

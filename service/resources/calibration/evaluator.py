@@ -98,7 +98,7 @@ class PointEvaluation:
         return min(self.targets[index].to_failing for index in group)
 
     def binding(self, group: Sequence[int]) -> int:
-        """Return the index of the target, among the indices `group`, whose answer is nearest to its limit."""
+        """Return the index, among the indices `group`, of the target with the largest height: the one that decides."""
         return max(group, key=lambda index: _nan_as_least(self.targets[index].height))
 
 
@@ -115,7 +115,7 @@ class Group:
     places: Mapping[str, str]
 
     def plan(self) -> Plan:
-        """Return the plan (engine, curves and cost) of this request. Raises PrivacyComputationError."""
+        """Return the engine and curves for this request, with their cost. Raises PrivacyComputationError."""
         refuse_disputed(self.request.mechanism, self.request.threat_model)
         mechanism, options = mechanism_of(self.request.mechanism), options_of(self.request)
         return threat_model_of(self.request.threat_model).plan(mechanism, "auto", options)
@@ -224,7 +224,10 @@ class Evaluator:
 
 
 def groups_of(request: CalibrationsRequest) -> list[Group]:
-    """Return the targets grouped by attacker. Raises PydanticCustomError like `/v1/bounds`."""
+    """Return the targets of a calibration grouped by attacker, in the order of first appearance.
+
+    Raises PydanticCustomError if the mechanism or a question does not fit an attacker, as `/v1/bounds` does.
+    """
     by_model: dict[ThreatModelSpec, list[int]] = {}
     for index, target in enumerate(request.targets):
         by_model.setdefault(request.threat_model_of(target), []).append(index)

@@ -67,9 +67,10 @@ class SearchResult:
 
 
 def crossing_of(evaluator: Evaluator, scale: Scale, group: Sequence[int], *known: PointEvaluation) -> Crossing:
-    """Return the search for the least private value of `scale` at which the targets with the indices `group` are met.
+    """Return a search for the least private value of `scale` at which the targets with the indices `group` are met.
 
-    The search has not begun. `known` are evaluations from earlier steps. `evaluator` evaluates the targets.
+    The search begins with `run` of the result. `evaluator` evaluates the targets. `known` are evaluations from earlier
+    steps.
     """
     return Crossing(
         _adapted(evaluator, lambda evaluation: _met(evaluation, group)),

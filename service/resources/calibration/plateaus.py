@@ -41,11 +41,11 @@ def steps_follow(place: Place) -> bool:
 
 
 def beyond_plateau(evaluator: Evaluator, scale: Scale, found: SearchResult) -> SearchResult:
-    """Return the result at the least private value in the next plateaus that meets the targets, or that of `found`.
+    """Return the result at the least private value of further plateaus that meets the targets, or `found`.
 
-    A plateau is a range of the calibrated parameter with a constant number of training steps. The search ends after
-    MISSES (2) plateaus in turn without a value that meets the targets, and where a value cannot be answered. Notes are
-    added to the result. `scale` is the range of the parameter, with coordinates that fall towards less privacy.
+    A plateau is a range of the calibrated parameter with a constant number of training steps. The search ends after two
+    plateaus in turn without a value that meets the targets, and where a value cannot be answered. Notes are added to
+    the result. Coordinates of `scale` fall towards less privacy.
     """
     best, at, misses = found, found.value.number, 0
     while misses < MISSES:
@@ -100,11 +100,7 @@ def _next_plateau(evaluator: Evaluator, scale: Scale, at: float) -> tuple[float,
 
 
 def _first_where(holds: Callable[[float], bool], start: float, end: float, *, whole: bool) -> float | None:
-    """Return the number nearest to `start` from which on, up to `end`, `holds` is true, or None.
-
-    `holds` has to change at most once from `start` to `end`, from false to true. None means that it is false at `end`.
-    `whole` is whether only integers count; otherwise all doubles do.
-    """
+    # `holds` changes at most once, from false to true; None: it is false at `end`
     if not holds(end):
         return None
     outside, inside = start, end

@@ -126,7 +126,7 @@ def _response(
 def calibrations_quote(request: CalibrationsRequest) -> Quote:
     """Return the estimated cost of a calibration, in microseconds of CPU time.
 
-    The estimate is a multiple of the cost of one evaluation of the request. A calibration never runs in the event loop.
+    The estimate is a multiple of the cost of one evaluation of the request.
     """
     _checked_directions(request)
     try:

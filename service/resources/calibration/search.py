@@ -23,9 +23,9 @@ ALWAYS_FAILS: Final = "the answer to the target does not depend on the free numb
 def search(request: CalibrationsRequest, evaluator: Evaluator, known: Directions) -> SearchResult:
     """Search for the least private value of the calibrated parameter at which all targets are met.
 
-    If the directions `known`, in which targets are met, do not say which values are more private, search for the change
-    nearest to the stated value. `evaluator` evaluates the targets. Raises PrivacyComputationError if the service can
-    answer at no evaluated value.
+    `known` has the directions in which targets are met. If they do not say which values are more private, search for
+    the change nearest to the stated value. `evaluator` evaluates the targets. Raises PrivacyComputationError if the
+    service can answer at no evaluated value.
     """
     scale, start = _scale_and_start(request, evaluator, known)
     moving = tuple(index for index in range(len(request.targets)) if index not in known.fixed)

@@ -28,10 +28,10 @@ def _evaluate_across_range(evaluator: Evaluator, scale: Scale, start: float) -> 
 
 
 def search_by_scan(evaluator: Evaluator, scale: Scale, start: float, group: tuple[int, ...]) -> SearchResult:
-    """Search for the change between values that meet the targets `group` and others, which is nearest to `start`.
+    """Search the range `scale` for the change between values that meet some targets and others, nearest to `start`.
 
-    `group` has the indices of the targets, and `scale` the range of values. If all values of the scan meet the targets,
-    return the nearest one. Raises PrivacyComputationError if the service can answer at no value of the scan.
+    `group` has the indices of these targets. If all values of the scan meet them, return the nearest one. Raises
+    PrivacyComputationError if the service can answer at no value of the scan.
     """
     scanned = _evaluate_across_range(evaluator, scale, start)
     if not scanned:

@@ -37,12 +37,16 @@ LARGEST_ANSWERS: Final = 4
 @final
 @dataclass(frozen=True, slots=True)
 class BoundsCrossCheck:
-    """Comparison of the answers `answered` to a request for bounds with the independent checker."""
+    """Comparison of stored answers with the independent checker. `answered` is the JSON response to the request."""
 
     answered: bytes
 
     def body(self, request: BoundsRequest, _digest: str, _engine_version: str, /) -> bytes:
-        """Return the outcome of the comparison and the reasons for it as JSON bytes."""
+        """Return the members `outcome` and `reasons` as JSON bytes.
+
+        The outcome is "disagreed" if one answer disagrees, else "agreed" if one agrees, else "not_decided" or
+        "not_covered". Each disagreement has a reason.
+        """
         answers = json.loads(self.answered)["answers"]
         pairs = [
             (question, answer)

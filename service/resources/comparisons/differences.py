@@ -54,9 +54,9 @@ SAME: ResponseFields = {
 
 
 def difference_of(first: Sequence[ReadNumber], second: Sequence[ReadNumber]) -> ResponseFields:
-    """Return difference, ratio and sign of two numbers, as the fields of `ComparedQuantity`.
+    """Return difference (first - second), ratio (first/second) and sign, as fields of `ComparedQuantity`.
 
-    Each side may have a second number (type II error beside power) that decides the sign.
+    Each side has one number, or a power and its type II error, which may decide the sign.
     """
     return {
         "verdict": sign_of(first, second),
@@ -77,7 +77,6 @@ def _difference(first: ReadNumber, second: ReadNumber) -> ResponseFields | None:
 
 
 def _difference_rounded(one: float, other: float, side: int) -> float:
-    """Return `one` - `other` for numbers >= 0, not both infinite, rounded downwards (`side` -1) or upwards (1)."""
     if math.isinf(one) or math.isinf(other):
         return one - other
     exact = Fraction(one) - Fraction(other)
@@ -99,11 +98,6 @@ def _ratio(first: ReadNumber, second: ReadNumber) -> ResponseFields | None:
 
 
 def _ratio_rounded(one: float, other: float, side: int) -> float:
-    """Return `one` / `other` for numbers >= 0, rounded downwards (`side` -1) or upwards (1).
-
-    The result is 0 for `one` = 0 or an infinite `other`, also for 0/0, and otherwise infinite for an infinite `one` or
-    `other` = 0.
-    """
     if one == 0 or math.isinf(other):
         return 0.0
     if math.isinf(one) or other == 0:
@@ -122,7 +116,7 @@ def _power_of_ten(log10: float, side: int) -> float:
 
 
 def best_of(numbers: Sequence[ReadNumber], signs: Sequence[Sequence[Sign]]) -> tuple[list[int], bool]:
-    """Return the indices of the runs with the best safe bound, and whether these runs are provably the best.
+    """Return the indices of the numbers with the best safe bound, and whether they are provably the best.
 
     `signs[i][j]` says which of the numbers i (first) and j (second) is smaller. Numbers without an enclosure are never
     best and make the ranking uncertain.

@@ -66,7 +66,6 @@ class _SweepRows:
         self._models: list[ThreatModelSpec] = []
 
     def add(self, point: Point) -> None:
-        """Add the answer to the next point. Raises the error of the point unless it is an error of a request."""
         answers = beside = None
         if point.error is not None:
             self.problems.append(problem_of(self.points, point.error))
@@ -86,10 +85,6 @@ class _SweepRows:
 
     @property
     def worst_case(self) -> ResponseFields | None:
-        """Answers against the strongest attacker, as fields of `SweptWorstCase`.
-
-        None if the request itself is about the strongest attacker, or if no point has an answer.
-        """
         if not self._models:
             return None
         model = self._models[0] if len(self._models) == 1 else None
