@@ -72,10 +72,10 @@ class ResultQuarantine:
         return self.known_runs
 
     def add(self, digest: str, reason: str, run: str | None = None) -> None:
-        """Put the result with this digest under quarantine for `reason`, and the run with the digest `run`.
+        """Put the result with this digest under quarantine for `reason`, and also the run with the digest `run`.
 
-        The digest is on the disk when this method returns. Raise OSError if the disk does not take the digest. The
-        process knows the digest nevertheless.
+        The digest is on the disk when this method returns. If the disk does not take it, raise OSError; this process
+        then still refuses the result.
         """
         self._digests.add(digest)
         self._add_run(run)

@@ -51,9 +51,8 @@ class RedisUnavailable(Exception):
 class RedisCircuitBreaker:
     """Redis client with a circuit breaker, which sends no calls for a while after Redis did not respond.
 
-    `timeout_seconds` is the shortest timeout of a `call`, in seconds. Each change of the state is logged as an
-    event `redis` with its cause. The package `redis` takes megabytes and is imported when the first instance is
-    created, because many services have no Redis.
+    `timeout_seconds` is the shortest timeout of a `call`. Each change of the state is logged as an event `redis` with
+    its cause.
     """
 
     def __init__(
@@ -85,15 +84,15 @@ class RedisCircuitBreaker:
     def is_open(self) -> bool:
         """Whether no call is sent to Redis.
 
-        So it is before `start`, and after a connection failed or a call with a long timeout (above the configured one
-        and above 0.1 s) had no response, until Redis responds to a probe.
+        This is true before `start`. It becomes true when a connection fails, or a call with a long timeout (above the
+        configured one and above 0.1 s) has no response. It stays true until Redis responds to a probe.
         """
         return self._state not in ("answers", "slow")
 
     async def start(self) -> None:
-        """Send one ping to Redis. Without a response, start the background task that probes until Redis responds.
+        """Send one ping to Redis. Without a response within one second, start the task that probes Redis.
 
-        The ping has one second. Nothing is raised without a response.
+        Nothing is raised without a response.
         """
         failure = await self._ping_failure()
         if failure is None:

@@ -29,10 +29,7 @@ class _RunningComputation:
     started: float
 
     def remaining_seconds(self, now: float) -> float:
-        """Return the expected seconds from `now` until the computation ends: its estimate less the elapsed time.
-
-        A computation that has run for t seconds, longer than estimated, is expected to run for another t seconds.
-        """
+        # a computation that has run for t seconds, longer than estimated, is expected to run for another t seconds
         elapsed = now - self.started
         return self.seconds - elapsed if elapsed < self.seconds else elapsed
 
@@ -72,10 +69,7 @@ class WorkerAdmission:
         return len(self._running) + len(self._waiting)
 
     def is_within_budget(self, cost: int) -> bool:
-        """Return whether `cost` is at most `max_cost`, the largest cost of a computation.
-
-        Costs are in microseconds of CPU time.
-        """
+        """Return whether `cost` (microseconds of CPU time) is at most `max_cost`."""
         return cost <= self._max_cost
 
     def ensure_within_budget(self, cost: int) -> None:

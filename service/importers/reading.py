@@ -129,7 +129,7 @@ class SourceValue:
 
 @final
 class DraftSpec(dict[str, Any]):
-    """Draft of an object of the contract, not validated yet, with the imported value that it comes from."""
+    """Draft of an object of the contract, not validated yet. `source` is the imported value that it comes from."""
 
     def __init__(self, source: SourceValue, **members: Any) -> None:
         super().__init__(members)

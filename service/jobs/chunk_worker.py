@@ -97,9 +97,7 @@ class RememberedJob:
 class ChunkWorker:
     """Worker that computes chunks (ranges of points of jobs) in processes of a pool.
 
-    Several tasks may use one instance.
-
-    `pool` returns the process pool, and is called for each chunk that has to be computed.
+    Several tasks may use one instance. `pool()` returns the pool, and is called for each chunk that has to be computed.
     """
 
     def __init__(self, context: WorkerContext, pool: Callable[[], WorkerPool]) -> None:

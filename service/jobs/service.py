@@ -46,10 +46,7 @@ Found = TypeVar("Found")
 @final
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """State of the job backend: whether jobs are computed, and one sentence for operators.
-
-    `works` is whether jobs are computed, by this process or by another one.
-    """
+    """State of the job backend: whether jobs are computed by any process, and one sentence for operators."""
 
     works: bool
     sentence: str

@@ -47,10 +47,9 @@ LARGEST_CURVE_COST: Final = 10_000_000
 
 @final
 class Dependency(NamedTuple):
-    """Further answer that a chart needs beside its own response.
+    """Further answer that a chart needs beside its own response: a request to a resource.
 
-    The entry has the resource, the request, and the name of the part of the chart that shows the answer, such as
-    `attackers`.
+    `part` names the part of the chart that shows the answer, such as `attackers`.
     """
 
     resource: str
@@ -127,8 +126,8 @@ def comparison_dependencies(response: ComparisonsResponse) -> list[Dependency]:
 def comparison_charts(response: ComparisonsResponse, results: DependencyResults) -> list[Spec]:
     """Return one chart with the trade-off curves of all runs, and a chart of the widths of their enclosures.
 
-    `results` has the answers of the further requests that the charts need, for example the curves. A run without an
-    answer has no curve. The second chart is left out if no curve has bounds.
+    `results` has the answers to the requests of `comparison_dependencies`, in their order. A run without an answer
+    (None) has no curve. The second chart is left out if no curve has bounds.
     """
     series = [
         first_curve_series(run.name, curves)._replace(worst=False)  # what one run excludes, another one allows
@@ -140,11 +139,11 @@ def comparison_charts(response: ComparisonsResponse, results: DependencyResults)
 
 
 def assessment_dependencies(response: AssessmentsResponse) -> list[Dependency]:
-    """Return further requests that the charts of an assessment need.
+    """Return the further requests that the charts of an assessment need.
 
-    They are for the curves of attackers against whom no assumption is attested not to hold, and for the charts of a
-    certified epsilon, if there is one. Attackers that were too expensive for the assessment have a request each if its
-    estimated cost is at most 10 s. The list is empty if nothing is proved about the run.
+    They are for the curves of all attackers but those with an assumption that is attested not to hold, and for the
+    charts of epsilon. An attacker that was too expensive for the assessment has a request if its estimated cost is at
+    most 10 s. The list is empty if nothing is proved about the run.
     """
     # Imported where it is used: pictures are known at import, computations are not.
     from service.resources.assessments.attackers import relaxed_attackers
@@ -196,8 +195,8 @@ def _curves_at_epsilon(response: AssessmentsResponse, epsilon: float) -> Iterato
 def assessment_charts(response: AssessmentsResponse, results: DependencyResults) -> list[Spec]:
     """Return charts of an assessment: power, reconstruction, (epsilon, delta) pairs and widths of enclosures.
 
-    Charts whose answers are missing are left out. `results` has the answers of further requests that the charts need.
-    If nothing is proved about the run, return a single chart without curves.
+    `results` has the answers to the requests of `assessment_dependencies`, in their order. Charts whose answers are
+    missing (None) are left out. If nothing is proved about the run, return a single chart without curves.
     """
     if not response.summary.bounded:
         return [unproved([with_full_stop(response.summary.title), response.summary.sentence])]

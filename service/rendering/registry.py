@@ -49,10 +49,10 @@ def _empty_list(*_: Any) -> list[Any]:
 class Rendering:
     """Representation of the responses of a resource in one media type.
 
-    `dependencies(response)` returns the further answers that the representation shows. `specs(response, results)`
-    returns the charts to render as `image`. `write(response, results, images)` returns the body. `headers` are sent
-    beside the media type. `file_name(answer)` returns the name of a saved file for an answer in JSON; None leaves the
-    name to the client. By default there are no further answers and no charts.
+    `dependencies(response)` returns the further requests whose answers the representation shows. `specs(response,
+    results)` returns the charts to draw as `image`, as JSON texts. `write(response, results, images)` returns the body.
+    `headers` are sent beside the media type. `file_name(answer)` returns the name of a saved file for an answer in
+    JSON; None leaves the name to the client.
     """
 
     media_type: str

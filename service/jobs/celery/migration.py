@@ -27,10 +27,10 @@ REQUESTER: Final = "unknown"
 
 
 def migrate(store: RedisStore, logger: FilteringBoundLogger) -> None:
-    """Move up to AT_ONCE jobs from the Redis layout of an early release to the current layout.
+    """Move jobs from the Redis layout of an early release to the current layout, up to 100 in one call.
 
-    Raise JobsUnavailable if Redis does not respond. A job whose record is unsigned or malformed is deleted with a
-    warning in the log.
+    A job whose record is unsigned or malformed is deleted with a warning in the log. Raise JobsUnavailable if Redis
+    does not respond.
     """
     with store.client.connection() as client:
         # Migrate active jobs first, so that workers of the early release claim no more of their chunks.

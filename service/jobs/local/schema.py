@@ -93,10 +93,7 @@ def migrate(database: sqlite3.Connection) -> None:
 
 
 def schema_version(database: sqlite3.Connection) -> int:
-    """Return the version of the schema of the database file.
-
-    Raise JobsUnavailable for a version that this service does not know.
-    """
+    """Return the version of the schema of the database file. Raise JobsUnavailable for an unknown version."""
     found = int(database.execute("PRAGMA user_version").fetchone()[0])
     if found > len(_MIGRATIONS):
         sentence = f"a newer version of the service wrote the file of jobs (schema {found}, known: {len(_MIGRATIONS)})"

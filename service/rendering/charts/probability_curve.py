@@ -39,8 +39,7 @@ MARK_LABEL: Final[Spec] = {"field": "label", "type": "nominal"}
 class Axes(NamedTuple):
     """Name and title of a chart of probabilities, and names and titles of its axes.
 
-    `x` and `y` are columns of the data, `diagonal` labels the line of guessing, and `label` is the position of labels
-    relative to marked points. `crowded` is whether other curves may pass through this position.
+    `x` and `y` are columns of the data, and `diagonal` labels the line of guessing.
     """
 
     name: str
@@ -142,7 +141,7 @@ def line(x: Spec, y: Spec, encoding: Spec, name: str) -> Spec:
     """Return a mark for the line through the safe values of a curve.
 
     `x` and `y` are the channels of the axes, and `encoding` distinguishes the curves. `name` lets a page find the line.
-    The caller ends the name in `_shares` if the values are probabilities, else in `_numbers`.
+    It ends in `_shares` if the values are probabilities, else in `_numbers`.
     """
     shown = tooltip("curve", [*(each["field"] for each in (x, y)), "lower", "upper"])
     return {

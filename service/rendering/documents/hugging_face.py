@@ -26,7 +26,7 @@ class _Dumper(yaml.SafeDumper):
     """YAML dumper that writes quoted texts, and repeats equal values instead of writing references."""
 
     def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - the name that PyYAML calls
-        """Return True for all data, so that YAML writes repeated values again instead of references."""
+        # writes equal values again instead of references
         return True
 
 

@@ -33,8 +33,7 @@ class RunFacts(NamedTuple):
 
     `mechanism` is that of the request, and `threat_model` the attacker in all numbers. `answers` has the fields of the
     answers to the standard questions: epsilon, advantage, trade-off curve, reconstruction, accuracy and predictive
-    value. `gdp` and `hazards` are fields of the response. `changed` is a sentence about changes that hazards made to
-    the run, or None.
+    value. `gdp` and `hazards` are fields of the response. `changed` is a sentence about the changes of hazards.
     """
 
     mechanism: MechanismSpec
