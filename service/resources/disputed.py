@@ -67,7 +67,7 @@ def _count_steps(mechanism: dict[str, Any], steps: int, counts: Counter[str]) ->
 
 @contextmanager
 def refusing(engine_version: str, runs: Runs) -> Generator[None]:
-    """Let `refuse_disputed` raise for the runs with the digests `runs` while the block runs.
+    """Make `refuse_disputed` raise for the runs with the digests `runs` while the block runs.
 
     `engine_version` is the version in these digests.
     """
