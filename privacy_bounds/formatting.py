@@ -77,8 +77,7 @@ def safe_direction(answer: Answer) -> str:
     return NEAREST if answer.evidence == "asymptotic" else question_direction(answer.question)
 
 
-def bounds_text(lower: float | None, upper: float | None) -> str:
-    """Return a text with both bounds of a number, rounded outwards, or a text that says that bounds are absent."""
+def _bounds_text(lower: float | None, upper: float | None) -> str:
     if lower is None or upper is None:
         return "no bounds"
     return f"{rounded(lower, BOUND_DIGITS, DOWN)} to {rounded(upper, BOUND_DIGITS, UP)}"
@@ -93,7 +92,7 @@ def answer_line(answer: Answer) -> str:
     if answer.type == "trade_off":
         return f"{_power_text(answer.points)} ({answer.evidence}{relaxed})"
     value = rounded(answer.value, VALUE_DIGITS, safe_direction(answer))
-    ends = bounds_text(answer.lower, answer.upper)
+    ends = _bounds_text(answer.lower, answer.upper)
     logarithms = [getattr(answer, f"{name}_log10", None) for name in ("value", "lower", "upper")]
     if all(each is not None and math.isfinite(each) for each in logarithms):
         of_value, of_lower, of_upper = (float(each) for each in logarithms)  # type: ignore[arg-type]

@@ -21,25 +21,15 @@ def weight(step: Step, y: acb | arb, guide: Guide, part: int) -> acb:
     return (acb(part * (guide.cuts[step] - y) / guide.widths[step]) / arb(2).sqrt()).erfc() / 2 if part else acb(1)
 
 
-def penalty(step: Step, eta: float, guide: Guide, part: int) -> arb:
-    """Return an upper bound of |weight(y + i eta)| / weight(y) over all real y (section 6 of the proof).
-
-    `part` is the rare part of the step (1), the frequent part (-1), or both (0), whose weight is 1. `guide` has the
-    width over which the weights change. The package docstring contains the proof.
-    """
+def _penalty(step: Step, eta: float, guide: Guide, part: int) -> arb:
+    # an upper bound of |weight(y + i eta)| / weight(y) over all real y: section 6 of the proof
     return ((arb(eta) / guide.widths[step]) ** 2 / 2).exp() if part else arb(1)
 
 
-def far_part(step: Step, u: arb, eta: float, start: arb, side: int, guide: Guide, part: int) -> arb:
-    """Return an upper bound of an integral over y beyond `start`, to the right (`side` 1) or to the left (-1).
-
-    Section 5 of the proof derives the bound. The integrand is that of B(u, t, `eta`), the upper bound of |M(u + it)| in
-    section 3. The result holds for all t >= 0. `part` is the rare part of the step (1), the frequent part (-1), or both
-    (0), whose weights use parameters of `guide`. The result is infinite if the bound of the integrand does not fall
-    beyond `start`. The package docstring contains the proof.
-    """
+def _far_part(step: Step, u: arb, eta: float, start: arb, side: int, guide: Guide, part: int) -> arb:
+    # an upper bound of the integral of B(u, t, eta) beyond `start`, for all t >= 0: section 5 of the proof
     height, slope = growth(step, u, eta, side, start)
-    least = weight(step, side * start, guide, part if part == -side else 0).real * penalty(step, eta, guide, part)
+    least = weight(step, side * start, guide, part if part == -side else 0).real * _penalty(step, eta, guide, part)
     bound = (height + slope**2 / 2).exp() * upper_tail(start - slope) * least
     return bound if start > slope and start >= 0 else arb("inf")
 
@@ -62,11 +52,11 @@ def majorant(step: Step, u: arb, t: float, eta: float, guide: Guide, part: int =
             return ((up + z * rise + down + z.conjugate() * fall) / 2).exp() * weight(step, y, guide, part)
 
         window, tolerance = guide.window(step, float(u), part), arb(2) ** -(20 + step.count.bit_length())
-        scale = penalty(step, eta, guide, part) / (2 * arb.pi()).sqrt()
+        scale = _penalty(step, eta, guide, part) / (2 * arb.pi()).sqrt()
         goal = arb(guide.log_moment(step, float(u), t, eta, part)).exp() * tolerance / scale
         total = acb.integral(integrand, *window, rel_tol=tolerance, abs_tol=goal, eval_limit=20_000).real * scale
         for end, side in zip(window, (-1, 1), strict=True):
-            total += far_part(step, u, eta, arb(end) * side, side, guide, part)
+            total += _far_part(step, u, eta, arb(end) * side, side, guide, part)
         return total.upper()
 
 
@@ -129,13 +119,13 @@ class Contour:
         decay, root = (-arb.pi() * strip / d).exp(), d / (2 * arb.pi()).sqrt()
         error *= decay / (1 - decay)
         for end, side in ((last - 1, 1), (-first - 1, -1)):
-            error += far_part(step, u, eta, d * end, side, guide, part)
+            error += _far_part(step, u, eta, d * end, side, guide, part)
         ys = [acb(d * j, eta) for j in range(first, last + 1)]
         logs = [exponents(step, terms, y) for y in ys]
         masses = [(a + u * b).exp() * root * weight(step, y, guide, part) for (a, b), y in zip(logs, ys, strict=True)]
         factors = [(acb(0, self._h) * slope).exp() for _, slope in logs]
         uncertain = acb(arb(0, error.upper()), arb(0, error.upper()))
-        return [moment + uncertain for moment in sums_of_powers(masses, factors, len(self._values))]
+        return [moment + uncertain for moment in _sums_of_powers(masses, factors, len(self._values))]
 
     def delta(self, eps: arb) -> arb:
         """Return a ball that contains the privacy profile delta(eps) of the run, at one eps in nats."""
@@ -158,8 +148,8 @@ class Contour:
             return total
 
 
-def sums_of_powers(masses: list[acb], factors: list[acb], count: int) -> Iterable[acb]:
-    """Yield the sums over j of masses[j] factors[j]^k for k = 0, ..., count - 1, as one product of matrices."""
+def _sums_of_powers(masses: list[acb], factors: list[acb], count: int) -> Iterable[acb]:
+    # the sums over j of masses[j] factors[j]^k for k = 0, ..., count - 1, as one product of matrices
     block = math.isqrt(count) + 1
     small = [powers(factor, block + 1) for factor in factors]
     large = [powers(row[block], -(-count // block)) for row in small]

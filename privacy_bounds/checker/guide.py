@@ -51,7 +51,7 @@ class Guide:
         # Section 6 of the proof in the package docstring. False: the frequent part is too large for the accuracy aimed
         # at.
         self.cuts = cuts
-        x = minimise_positive(lambda x: self.log_bound(1 + x) - math.log(x) - math.log1p(x))
+        x = _minimise_positive(lambda x: self.log_bound(1 + x) - math.log(x) - math.log1p(x))
         self.theta = 1 + x
         target = self._target = self.log_bound(self.theta) - math.log(x) - math.log1p(x) - self.nats
         if cuts and not self._is_negligible(cuts):
@@ -60,8 +60,8 @@ class Guide:
         def period(shift: float) -> float:
             return (self.log_bound(self.theta + shift) - target) / abs(shift)
 
-        self.above = self.theta + minimise_positive(period)
-        self.below = 1.0 if cuts else -minimise_positive(lambda x: period(-self.theta - x))
+        self.above = self.theta + _minimise_positive(period)
+        self.below = 1.0 if cuts else -_minimise_positive(lambda x: period(-self.theta - x))
         self.h = 2 * math.pi / max(period(self.above - self.theta), period(self.below - self.theta))
         end, self._scale = min(
             (self._smallest_height(scale), scale) for scale in ((6, 8) if cuts else (2.5, 5, 10, 20, 40))
@@ -75,7 +75,7 @@ class Guide:
             return sum(s.count * self.log_moment(s, 1 + x, part=-1) for s in self.steps) - x * self._near
 
         self.cuts = cuts
-        self.beyond = 1 + minimise_positive(excess)
+        self.beyond = 1 + _minimise_positive(excess)
         return excess(self.beyond - 1) < self._target
 
     def eta(self, step: Step, scale: float = 0.0) -> float:
@@ -166,7 +166,7 @@ class Guide:
         The deviation is the standard deviation under the tilted law; both are in nats. The tail beyond the threshold is
         smaller than its exponential bound, by about the factor of a Gaussian.
         """
-        x = minimise_positive(lambda x: (self.log_bound(x) + nats) / x)
+        x = _minimise_positive(lambda x: (self.log_bound(x) + nats) / x)
         above, at, below = (self.log_bound(scale * x) for scale in (1.01, 1, 0.99))
         return (at + nats - math.log1p((12 * nats) ** 0.5)) / x, min(100 * abs(above + below - 2 * at) ** 0.5, 3) / x
 
@@ -194,6 +194,6 @@ def minimise(function: Callable[[float], float], start: float, step: float, coun
     return (low + high) / 2
 
 
-def minimise_positive(function: Callable[[float], float]) -> float:
-    """Return approximately the x > 0 with the smallest value of `function`, which has one minimum in ln x."""
+def _minimise_positive(function: Callable[[float], float]) -> float:
+    # one minimum in ln x
     return math.exp(minimise(lambda x: function(math.exp(x)), 0.0, math.log(4), 14))
