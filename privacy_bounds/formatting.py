@@ -44,7 +44,7 @@ def rounded(value: float, digits: int, rounding: str) -> str:
 
 
 def formatted(value: float, spec: str, rounding: str) -> str:
-    """Return a number in the format specification `spec` of Python, rounded in the direction `rounding`.
+    """Return `value` in the format specification `spec` of Python, rounded in the direction `rounding`.
 
     The directions are those of the module `decimal`. A specification without precision and type, or that is none for
     floats, is applied without this rounding. Without a precision the type `e`, `f`, `g` or `%` has six digits, as for a
@@ -145,7 +145,7 @@ ANSWER_HEADER: Final = ("question", "value", "lower", "upper", "evidence", "meth
 
 
 def answer_rows(answer: Answer) -> list[tuple[str, ...]]:
-    """Return an answer as rows of a table with the columns ANSWER_HEADER, one row for each number.
+    """Return an answer as rows of a table, one for each number.
 
     The columns are question, value, lower and upper bound, evidence and method. The value is rounded to the safe side,
     and bounds are rounded outwards.

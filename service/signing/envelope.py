@@ -58,7 +58,7 @@ class SignedPayload:
 def sign_payload(payload: bytes, keys: SigningKeys) -> bytes:
     """Return the envelope of a payload in JSON, signed by the first key.
 
-    Raise NotSignable if the envelope has more than LARGEST_ENVELOPE bytes (32 MB).
+    Raise NotSignable if the envelope has more than 32 MB.
     """
     envelope = SignedPayload(payload, keys.id, keys.sign(encode_for_signature(payload))).encode()
     if len(envelope) > LARGEST_ENVELOPE:

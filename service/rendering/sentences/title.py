@@ -69,7 +69,10 @@ def run_title(mechanism: MechanismSpec, longest: int = LONGEST_TITLE) -> str:
 
 
 def joined(items: Iterable[str], longest: int, separator: str = ", ") -> str:
-    """Join as many complete `items` as fit into `longest` characters. An ellipsis replaces the others."""
+    """Join as many complete `items` by `separator` as fit into `longest` characters.
+
+    An ellipsis replaces the others.
+    """
     found, kept = list(items), ""
     for index, item in enumerate(found):
         text = f"{kept}{separator if index else ''}{item}"

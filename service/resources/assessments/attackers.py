@@ -80,7 +80,7 @@ class Attackers:
     others : tuple of NotApplicable
         Attackers without answers and the reason: those that do not apply, and those in `expensive`.
     expensive : tuple
-        Attackers that apply, but cost more than LARGEST_COST microseconds.
+        Attackers that apply, but cost more than 5 s of CPU time.
     """
 
     requests: tuple[tuple[BoundsRequest, Quote], ...]
