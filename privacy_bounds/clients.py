@@ -158,7 +158,6 @@ class Client(Asking):
             return self._receive(response)
 
     def _receive(self, response: httpx2.Response) -> bytes:
-        """Return the body of a successful response. Raise the error of an unsuccessful response."""
         from privacy_bounds.http import Body
 
         received = Body(self.address, response)
@@ -184,7 +183,10 @@ class Client(Asking):
         address = self.address
         url = address.url_of(path)
         sent = {"Accept": media_type, **(headers or {})}
-        with translated_errors(address), self._http().stream(method, url, content=body, headers=sent) as response:
+        with (
+            translated_errors(address),
+            self._connections().stream(method, url, content=body, headers=sent) as response,
+        ):
             check_head(response, address, media_type)
             if response.is_error:
                 self._receive(response)
@@ -195,8 +197,8 @@ class Client(Asking):
         """Seconds for which refused requests are repeated, and for which a job waits for an absent service."""
         return self.address.retry_seconds
 
-    def _http(self) -> httpx2.Client:
-        """Return the connections of this process. A forked process must not use the connections of its parent."""
+    def _connections(self) -> httpx2.Client:
+        # a forked process must not use the connections of its parent
         if self._opened is None or self._process != os.getpid():
             import httpx2
 

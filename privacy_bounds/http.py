@@ -200,7 +200,7 @@ def error_of(body: bytes, response: httpx2.Response, address: Address) -> Privac
     problem, else InvalidAnswer.
     """
     status = response.status_code
-    retry_after = _retry_after(response.headers.get("Retry-After")) if status in BUSY else None
+    retry_after = _retry_after_seconds(response.headers.get("Retry-After")) if status in BUSY else None
     problem = _problem_of(body)
     if problem is not None:
         return Refused(problem, retry_after)
@@ -210,10 +210,6 @@ def error_of(body: bytes, response: httpx2.Response, address: Address) -> Privac
 
 
 def _problem_of(body: bytes) -> Problem | None:
-    """Return the problem in a body, or None if there is none.
-
-    A problem of an unknown type becomes one of the type `/problems/http-error`.
-    """
     from api_schemas.problems import Problem
 
     try:
@@ -227,8 +223,7 @@ def _problem_of(body: bytes) -> Problem | None:
         return None
 
 
-def _retry_after(header: str | None) -> float | None:
-    """Return the seconds of a `Retry-After` header, a number or a date. The result is None without a valid header."""
+def _retry_after_seconds(header: str | None) -> float | None:
     if header is None:
         return None
     try:
@@ -275,5 +270,4 @@ def is_busy(error: Exception) -> bool:
 
 
 def _printable(text: str) -> str:
-    """Return the first 200 characters of a server's text, in one line of printable ones, for an error message."""
     return "".join(each if each.isprintable() else "?" for each in text[:LONGEST_SHOWN]).rstrip(". ")

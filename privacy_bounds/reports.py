@@ -70,8 +70,7 @@ class Report(Response, ABC):
 class Assessment(Report, AssessmentsResponse):
     """Assessment of a run: standard questions for every attacker, hazards, assumptions, statement and verdict.
 
-    It has all members of the response of `POST /v1/assessments`. A hazard is a known way in which a run is less private
-    than described.
+    It has all members of the response of `POST /v1/assessments`.
     """
 
     def plot(self) -> Any:

@@ -74,16 +74,16 @@ class Number:
         return _answers_html([self.answer], self.response, self.origin)
 
     def __le__(self, other: object) -> bool:
-        return NotImplemented if (ends := _bounds_of(other)) is None else _bounds_of_number(self)[1] <= ends[0]
+        return NotImplemented if (ends := _bounds_of_operand(other)) is None else _bounds_of_number(self)[1] <= ends[0]
 
     def __lt__(self, other: object) -> bool:
-        return NotImplemented if (ends := _bounds_of(other)) is None else _bounds_of_number(self)[1] < ends[0]
+        return NotImplemented if (ends := _bounds_of_operand(other)) is None else _bounds_of_number(self)[1] < ends[0]
 
     def __ge__(self, other: object) -> bool:
-        return NotImplemented if (ends := _bounds_of(other)) is None else _bounds_of_number(self)[0] >= ends[1]
+        return NotImplemented if (ends := _bounds_of_operand(other)) is None else _bounds_of_number(self)[0] >= ends[1]
 
     def __gt__(self, other: object) -> bool:
-        return NotImplemented if (ends := _bounds_of(other)) is None else _bounds_of_number(self)[0] > ends[1]
+        return NotImplemented if (ends := _bounds_of_operand(other)) is None else _bounds_of_number(self)[0] > ends[1]
 
 
 def _bounds_of_number(number: Number) -> tuple[float, float]:
@@ -92,8 +92,7 @@ def _bounds_of_number(number: Number) -> tuple[float, float]:
     return number.lower, number.upper
 
 
-def _bounds_of(other: object) -> tuple[float, float] | None:
-    """Return the bounds of `other`, the right side of a comparison; None if it is neither a number nor a Number."""
+def _bounds_of_operand(other: object) -> tuple[float, float] | None:
     if isinstance(other, Number):
         return _bounds_of_number(other)
     return (float(other), float(other)) if isinstance(other, Real) else None
@@ -205,11 +204,6 @@ class Bounds:
 
 
 def _answers_html(answers: list[Answer], response: BoundsResponse, origin: Origin) -> str:
-    """Return answers as an HTML table.
-
-    If the threat model is weaker than the worst case, the worst-case answers follow below. `origin` has notes on how
-    the run was read.
-    """
     rows = [row for answer in answers for row in answer_rows(answer)]
     if response.worst_case is not None:
         asked = [answer.question for answer in answers]

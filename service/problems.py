@@ -427,14 +427,10 @@ def problem_of(error: Exception, instance: str, request_id: str) -> Problem:
     `instance` is the URI of the request that failed.
     """
     definition = definition_of(error)
-    return definition.problem(instance=instance, request_id=request_id, **_details(error, definition.guidance))
+    return definition.problem(instance=instance, request_id=request_id, **_members_by_error(error, definition.guidance))
 
 
-def _details(error: Exception, guidance: str) -> dict[str, Any]:
-    """Return the members of a problem document that depend on the error.
-
-    `guidance` is the remedy of the error's problem type.
-    """
+def _members_by_error(error: Exception, guidance: str) -> dict[str, Any]:
     match error:
         case InvalidRequest() | MalformedJson():
             return _body_details(tuple(field_errors(error.validation)))

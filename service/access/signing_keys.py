@@ -60,7 +60,7 @@ def read_key_set(content: bytes) -> tuple[SigningKey, ...]:
         raise InvalidKeySet(f"the JWK set is longer than {LARGEST_SET_BYTES} bytes")
     try:
         listed: list[Any] = json.loads(content)["keys"]
-        found = [_signing_key(each) for each in listed[:MOST_SIGNING_KEYS]]
+        found = [_token_verification_key(each) for each in listed[:MOST_SIGNING_KEYS]]
     except (ValueError, KeyError, TypeError, RecursionError):
         raise InvalidKeySet("the document is not a JWK set") from None
     keys = tuple(key for key in found if key is not None)
@@ -69,8 +69,7 @@ def read_key_set(content: bytes) -> tuple[SigningKey, ...]:
     return keys
 
 
-def _signing_key(jwk: Any) -> SigningKey | None:
-    """Return the key that a JSON Web Key describes if it can verify tokens, or None for any other key."""
+def _token_verification_key(jwk: Any) -> SigningKey | None:
     if not isinstance(jwk, dict):
         return None
     jwk = cast("dict[str, Any]", jwk)

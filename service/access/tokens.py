@@ -94,10 +94,10 @@ class TokenVerifier:
         algorithm, kid = header.get("alg"), header.get("kid")
         if algorithm not in self._rules.algorithms or "crit" in header:
             raise Unauthenticated(is_wrong=True)
-        key = self._find(algorithm, kid)
+        key = self._find_only_key(algorithm, kid)
         if key is None:
             await self._source.refresh()
-            key = self._find(algorithm, kid)
+            key = self._find_only_key(algorithm, kid)
         if self._source.keys is None:
             raise AuthenticationUnavailable
         if key is None:
@@ -113,12 +113,7 @@ class TokenVerifier:
         )
         return caller_of_claims(claims, self._rules), float(claims["exp"]) + self._rules.clock_skew_seconds
 
-    def _find(self, algorithm: str, kid: str | None) -> SigningKey | None:
-        """Return the key with the id `kid` that may verify tokens with this algorithm, or None.
-
-        Without an id (None), return the only key of the algorithm. The result is None if there is no such key or more
-        than one.
-        """
+    def _find_only_key(self, algorithm: str, kid: str | None) -> SigningKey | None:
         fitting = [key for key in self._source.keys or () if key.verifies(algorithm)]
         named = fitting if kid is None else [key for key in fitting if key.kid == kid]
         return named[0] if len(named) == 1 else None

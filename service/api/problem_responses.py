@@ -126,12 +126,12 @@ def allowed_methods(request: Request) -> list[str]:
 
 
 async def _client_disconnected(_request: Request, _error: Exception) -> Response:
-    """Return an empty response, which nobody receives, because the client disconnected."""
+    # nobody receives this response
     return Response(status_code=400)
 
 
 async def _invalid_parameters(request: Request, error: Exception) -> Response:
-    """Return the problem of invalid path or query parameters. Bodies are validated elsewhere."""
+    # bodies are validated elsewhere
     if not isinstance(error, RequestValidationError):
         raise error
     record = request_context(request.scope)
@@ -147,15 +147,10 @@ async def _invalid_parameters(request: Request, error: Exception) -> Response:
 
 def _parameter_error(route: object, entry: Mapping[str, Any]) -> FieldError:
     place, name, *_ = (*map(str, entry["loc"]), "")
-    return FieldError(pointer="", detail=f"{name}: {_range(route, place, name)}")
+    return FieldError(pointer="", detail=f"{name}: {_allowed_values_sentence(route, place, name)}")
 
 
-def _range(route: object, place: str, name: str) -> str:
-    """Return a sentence with the allowed values of the parameter `name`, from the annotations of its route.
-
-    For a parameter without such limits, the sentence is the general advice about parameters. `place` is where the
-    parameter is sent: path, query or header.
-    """
+def _allowed_values_sentence(route: object, place: str, name: str) -> str:
     fields: list[Any] = getattr(getattr(route, "dependant", None), f"{place}_params", [])
     found: list[list[Any]] = [field.field_info.metadata for field in fields if field.alias == name]
     rules = found[0] if found else []

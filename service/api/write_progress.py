@@ -69,11 +69,7 @@ class WriteProgress:
         return is_late
 
     def _transmission_counts(self, kept: int) -> tuple[int, int]:
-        """Return (bytes that the client has not received yet, bytes that it received since it connected).
-
-        `kept` is the number of bytes that still wait in the process. On systems other than Linux, and for Unix sockets,
-        only bytes in the process are known to wait.
-        """
+        # (bytes that the client has not received yet, bytes that it received since it connected)
         connection = _socket_of(self._transport)
         if connection is not None:
             count = array("i", [0])

@@ -19,11 +19,7 @@ MAX_CONNECTIONS = 64
 
 
 class _ResponseTimer:
-    """Timer of one response of Redis, which restarts when the connection is open.
-
-    The time to open a connection is therefore not measured.
-    """
-
+    # `begin` is called when the connection is open, so that the time to open it is not measured
     def __init__(self, seconds: float, limit: asyncio.Timeout) -> None:
         self._seconds = seconds
         self._limit = limit

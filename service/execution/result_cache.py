@@ -228,10 +228,6 @@ class RedisResultCache:
         return await self._verified_body(kind, name, entry)
 
     async def _verified_body(self, kind: str, name: str, entry: bytes | str) -> bytes | None:
-        """Return the body of an authentic Redis entry, or None for a missing or forged entry. Count forged entries.
-
-        `kind` and `name` identify the entry.
-        """
         if not entry:
             return None
         if len(entry) <= MAX_INLINE_MAC_BYTES:
@@ -253,7 +249,9 @@ class RedisResultCache:
                 sealed = await asyncio.to_thread(self._signed, commands)
             try:
                 # No request waits for a write, so its timeout may be longer than that of a request.
-                refused = await self._redis_client.call("write", partial(_send, sealed), timeout_seconds=1.0)
+                refused = await self._redis_client.call(
+                    "write", partial(_count_rejected_of, sealed), timeout_seconds=1.0
+                )
             except RedisUnavailable:
                 self._queue.clear()
                 self._queued_bytes = 0
@@ -279,8 +277,7 @@ async def _get_ranges(keys: Sequence[str], client: Redis) -> list[bytes]:
     return [entry if isinstance(entry, bytes) else b"" for entry in entries]  # a key of another type is no result
 
 
-async def _send(commands: Sequence[Sequence[str | bytes | int]], client: Redis) -> int:
-    """Send commands to Redis in one pipeline, and return the number of commands that Redis rejected."""
+async def _count_rejected_of(commands: Sequence[Sequence[str | bytes | int]], client: Redis) -> int:
     pipeline: Any = client.pipeline(transaction=False)  # the stubs of redis do not know this method's types
     for command in commands:
         pipeline.execute_command(*command)

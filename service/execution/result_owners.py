@@ -62,9 +62,9 @@ class ResultOwners:
         return shared is not None and await shared.cache.has_owner(name, shared.expensive_timeout_seconds)
 
     def lookup_with(self, results: Lookup) -> Lookup:
-        """Return the lookup that sibling processes may call: of owners, and of results by `results`.
+        """Return a lookup for sibling processes: of owners, and of results by `results`, in the memory of this process.
 
-        Both look into the memory of this process, and return None for a missing entry.
+        The lookup returns None for a missing entry.
         """
 
         def lookup(name: str, digest: str) -> bytes | None:

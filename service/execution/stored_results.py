@@ -75,11 +75,8 @@ class StoredResults:
         self._owners = owners
         self._cleared_for = self.quarantine.runs
 
-    def _is_cleared(self) -> bool:
-        """Clear the memory if a run became disputed, and return whether it was cleared.
-
-        Any result in the memory may rest on this run. Checks of digests read new runs.
-        """
+    def _clear_after_dispute(self) -> bool:
+        # any result in the memory may rest on a run that became disputed
         runs = self.quarantine.known_runs
         if runs is self._cleared_for:
             return False
@@ -102,14 +99,14 @@ class StoredResults:
         if body is None or (request is None and self.keeps_requests):
             return None
         self.quarantine.check(digest)
-        return None if self._is_cleared() else ComputedResult(digest, body, "memory", request=request)
+        return None if self._clear_after_dispute() else ComputedResult(digest, body, "memory", request=request)
 
     def body_in_memory(self, name: str, digest: str) -> bytes | None:
         """Return the body of a result in memory, or None if the result is missing or quarantined.
 
         `name` is that of the resource.
         """
-        return None if digest in self.quarantine or self._is_cleared() else self._memory.lookup(name, digest)
+        return None if digest in self.quarantine or self._clear_after_dispute() else self._memory.lookup(name, digest)
 
     def record_owner(self, digest: str, requester: str, *, is_shared: bool = True) -> None:
         """Record that a requester has received a result, which is also in Redis if `is_shared`."""
@@ -239,7 +236,7 @@ class StoredResults:
             body = await shared.cache.fetch(name, digest, shared.timeout_seconds(quote.cost))
         except RedisUnavailable:
             return None
-        return None if body is None else self._keep_shared(name, digest, body, requester)
+        return None if body is None else self._keep_result_of_redis(name, digest, body, requester)
 
     async def result_or_lease(
         self, shared: SharedCache, name: str, digest: str, cost: int, requester: str
@@ -253,13 +250,9 @@ class StoredResults:
         found = await shared.result_or_lease(name, digest, cost)
         if isinstance(found, bytes) and found != MARKER and await self.rests_on_disputed(found):
             return None
-        return self._keep_shared(name, digest, found, requester) if isinstance(found, bytes) else found
+        return self._keep_result_of_redis(name, digest, found, requester) if isinstance(found, bytes) else found
 
-    def _keep_shared(self, name: str, digest: str, body: bytes, requester: str) -> ComputedResult:
-        """Store a result of Redis in memory, and return it. Raise ResultQuarantined.
-
-        `name` is that of the resource, and the memory of the cache is accounted to `requester`.
-        """
+    def _keep_result_of_redis(self, name: str, digest: str, body: bytes, requester: str) -> ComputedResult:
         self.quarantine.check(digest, body)
         self._memory.put(name, digest, body, requester)
         return ComputedResult(digest, body, "redis")

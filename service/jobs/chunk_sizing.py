@@ -85,11 +85,8 @@ def chunk_end(start: int, size: int, total: int) -> int:
 
 
 def _align_to_blocks(points: float, most: int) -> int:
-    """Return a chunk size near `points`, from 1 to `most`, in whole blocks if possible.
-
-    A size below a quarter of a block is kept, and any size if `most` is less than a block. A block is a range of points
-    that are evaluated together. Chunks of whole blocks compute the intermediate results of each block once.
-    """
+    # Points of a block are evaluated together, so that chunks of whole blocks compute the intermediate results of each
+    # block once.
     found = max(1, min(int(points), most))
     if found < BLOCK_POINTS * MIN_BLOCK_SHARE or most < BLOCK_POINTS:
         return found

@@ -46,10 +46,7 @@ Found = TypeVar("Found")
 @final
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """State of the job backend: whether jobs are computed, and one sentence for operators.
-
-    `works` is whether jobs are computed, by this process or by another one.
-    """
+    """State of the job backend: whether jobs are computed by any process, and one sentence for operators."""
 
     works: bool
     sentence: str
@@ -190,7 +187,7 @@ class JobService:
         lines: list[bytes] = []
         place = start
         while len(lines) < most:
-            found = await self._next_lines(job_id, place)
+            found = await self._first_saved_lines(job_id, place)
             if found is None:
                 break
             begin, _, chunk_lines = found
@@ -213,7 +210,7 @@ class JobService:
         place = start
         while True:
             job = await self.get(job_id, requester)  # before the lines: the lines of an ended job are complete
-            found = await self._next_lines(job_id, place)
+            found = await self._first_saved_lines(job_id, place)
             if found is not None and (found[0] == place or job.state in ENDED):
                 _, place, lines = found
                 yield lines
@@ -275,11 +272,6 @@ class JobService:
     def _enqueue(
         self, plan: JobPlan, sent: bytes, quote: Quote, sender: Sender, traceparent: str | None
     ) -> tuple[StoredJob, bool]:
-        """Store a job, and return the job and whether it is new.
-
-        `plan` is the validated request, `sent` its JSON, `quote` its estimated cost, and `sender` the client.
-        `traceparent` is the id of a trace.
-        """
         if plan.total > self.limits.points:
             sentence = f"A job may have at most {self.limits.points} points."
             raise InvalidJob((FieldError(pointer=REQUEST_POINTER, detail=sentence),))
@@ -315,13 +307,7 @@ class JobService:
         self._on_change(job)
         return job
 
-    async def _next_lines(self, job_id: str, place: int) -> tuple[int, int, list[bytes]] | None:
-        """Return (start, stop, result lines) of the first saved points of the job `job_id` from `place` on.
-
-        `stop` is the index after the last point, and each point has one line. The result is None if no point from
-        `place` on is saved. Raise JobNotFound.
-        """
-
+    async def _first_saved_lines(self, job_id: str, place: int) -> tuple[int, int, list[bytes]] | None:
         def read() -> tuple[int, int, list[bytes]] | None:
             found = self.repository.results(job_id, place, 1)
             if not found:

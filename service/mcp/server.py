@@ -114,10 +114,6 @@ async def _list_tools(_context: Context, _params: PaginatedRequestParams | None)
 
 
 async def _call_tool(context: Context, params: CallToolRequestParams) -> CallToolResult:
-    """Compute the answer of a tool, whose name and arguments are in `params`.
-
-    Failures other than an unknown tool are results with `isError`.
-    """
     if params.name not in TOOLS:
         raise MCPError(INVALID_PARAMS, f"There is no tool {params.name[:64]!r}. Tools: {', '.join(TOOLS)}.")
     services, request_id = context.lifespan_context, secrets.token_hex(16)
@@ -125,20 +121,20 @@ async def _call_tool(context: Context, params: CallToolRequestParams) -> CallToo
     try:
         if len(body) > services.settings.max_body_bytes:
             raise BodyTooLarge
-        computed = await services.runner.answer(computation_of(params.name), body, _client(context))
+        computed = await services.runner.answer(computation_of(params.name), body, _waiting_client(context))
     except Exception as error:
         problem = problem_of(error, f"mcp {params.name}", request_id)
         if problem.status == HTTPStatus.INTERNAL_SERVER_ERROR:
             LOGGER.error("request %s: %s", problem.request_id, problem.type, exc_info=error)
-        _audit(context, params.name, request_id, None, problem_result(problem))
+        _audit_call(context, params.name, request_id, None, problem_result(problem))
         return problem_result(problem)
     result = await asyncio.to_thread(answer_result, computed.body)
-    _audit(context, params.name, request_id, computed.digest, result)
+    _audit_call(context, params.name, request_id, computed.digest, result)
     return result
 
 
-def _audit(context: Context, tool: str, request_id: str, digest: str | None, result: CallToolResult) -> None:
-    """Write the call of a tool to the audit stream, if there is one. The record has no arguments and no answer."""
+def _audit_call(context: Context, tool: str, request_id: str, digest: str | None, result: CallToolResult) -> None:
+    # without arguments and answer
     audit, request = context.lifespan_context.audit, context.request
     if audit is None:
         return
@@ -161,11 +157,8 @@ def _audit(context: Context, tool: str, request_id: str, digest: str | None, res
     )
 
 
-def _client(context: Context) -> WaitingClient:
-    """Return the client that the computation is accounted to, over HTTP the group of the caller or its address.
-
-    As over HTTP, a computation ends when its last client has disconnected. No session delivers its answer later.
-    """
+def _waiting_client(context: Context) -> WaitingClient:
+    # As over HTTP, a computation ends when its last client has disconnected. No session delivers its answer later.
     request = context.request
     if request is None:
         return LOCAL_CLIENT
@@ -291,8 +284,7 @@ def _http_configuration(
 
 @final
 class _EndingServer(uvicorn.Server):
-    """Server that ends after a signal, and does not raise the signal again."""
-
+    # ends after a signal, and does not raise the signal again
     @override
     @contextmanager
     def capture_signals(self) -> Generator[None]:

@@ -88,7 +88,7 @@ class Quote:
         ends the computation.
     prepared : Planned or None
         Producer of the response to the same request, with the engines that were chosen for the estimate. None if the
-        request has to be planned again.
+        engines have to be chosen again.
     """
 
     cost: int

@@ -55,8 +55,7 @@ class DrainingServer(uvicorn.Server):
 
 @final
 class _SecondaryServer(uvicorn.Server):
-    """Server that another server of the same process stops. `is_listening` is set once it accepts connections."""
-
+    # another server of the same process stops this one
     def __init__(self, configuration: uvicorn.Config) -> None:
         super().__init__(configuration)
         self.is_listening = asyncio.Event()

@@ -139,10 +139,6 @@ def may_serve(settings: Settings, host: str | None) -> bool:
 def _operator_socket(
     settings: Settings, given: socket.socket | None, *, share_port: bool = False
 ) -> Generator[socket.socket | None]:
-    """Yield the socket for operators: the given socket, a socket of the settings, or None if they name no address.
-
-    With `share_port`, other processes may listen on the same port. Raise CannotListen.
-    """
     address = settings.operator_address
     if given is not None or address is None:
         yield given

@@ -86,7 +86,7 @@ class Supervisor:
             while len(self._running) < self._count and time.monotonic() >= self._next_start_at:
                 self._start()
             time.sleep(SUPERVISION_INTERVAL_SECONDS)
-            code = self._reap() or code
+            code = self._remove_exited() or code
             if self._cannot_start:
                 self._request_stop()
         self._wait()
@@ -103,12 +103,8 @@ class Supervisor:
         process = subprocess.Popen(self._command, env=self._environment, pass_fds=self._descriptors)  # noqa: S603 - ours
         self._running[process] = time.monotonic()
 
-    def _reap(self) -> int:
-        """Remove processes that exited from the list, and return the last exit code, 0 if none exited.
-
-        A process that a signal ended has the code 128 plus its number. After a process that failed at its start, the
-        next start is delayed.
-        """
+    def _remove_exited(self) -> int:
+        # A process that a signal ended has the code 128 plus its number. A failed start delays the next start.
         code = 0
         now = time.monotonic()
         self._has_any_started |= any(now - since >= SHORTEST_LIFE_SECONDS for since in self._running.values())

@@ -81,10 +81,6 @@ def parse_envelope(text: bytes) -> SignedPayload:
 
 
 def _single_signature(signatures: Any) -> tuple[str, bytes]:
-    """Return key identifier and bytes of the only signature in the list `signatures`. Raise Unreadable.
-
-    The error is raised for no or several signatures, other members, and a key id or signature of another length.
-    """
     match signatures:
         case [{"keyid": str(key_id), "sig": str(signature), **others}] if not others:
             found = decode_base64(signature)

@@ -140,7 +140,9 @@ class HttpTelemetry:
             await self._app(scope, receive, send)
             return
         started = time.perf_counter()
-        record = scope[REQUEST_CONTEXT_KEY] = RequestContext(_request_id(scope), self._requester_of(scope))
+        record = scope[REQUEST_CONTEXT_KEY] = RequestContext(
+            _accepted_or_new_request_id(scope), self._requester_of(scope)
+        )
         status = 0
 
         async def send_named(message: Message) -> None:
@@ -197,8 +199,7 @@ class HttpTelemetry:
             audit.write(audit_record(scope, record, method, route, status))
 
 
-def _request_id(scope: Scope) -> str:
-    """Return the request id of the client if it has 1 to 128 safe characters, otherwise a new random id."""
+def _accepted_or_new_request_id(scope: Scope) -> str:
     for name, value in scope["headers"]:
         if name == REQUEST_ID_HEADER and ACCEPTED_REQUEST_ID.fullmatch(value):
             return value.decode()

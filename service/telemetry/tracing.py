@@ -152,7 +152,9 @@ class RequestTracing:
                 status = message["status"]
             await send(message)
 
-        with tracing.span("request", {"http.request.method": method}, _carrier(scope["headers"]), "server") as span:
+        with tracing.span(
+            "request", {"http.request.method": method}, _trace_headers(scope["headers"]), "server"
+        ) as span:
             scope[TRACE_ID_KEY] = f"{span.get_span_context().trace_id:032x}"
             try:
                 await app(scope, receive, send_seen)
@@ -164,11 +166,7 @@ class RequestTracing:
                     tracing.mark_failed(span)
 
 
-def _carrier(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
-    """Return the headers `traceparent` and `tracestate` as text, without long values.
-
-    The longest value has `LARGEST_STATE_BYTES` bytes.
-    """
+def _trace_headers(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
     return {
         HEADERS[name]: value.decode("latin-1")
         for name, value in headers

@@ -63,17 +63,13 @@ class JobStreamResponse(StreamingResponse):
         except QueueFull:  # revoked for another requester, or by the shutdown of the server
             if not is_begun:
                 raise
-            await self._end(connection, send)
+            await self._end_early(connection, send)
         finally:
             await self._stream.aclose()
 
-    async def _end(self, connection: LimitedProtocol | None, send: Send) -> None:
-        """End a stream of events or results before its job ends.
-
-        A stream of events ends regularly if the client has received all bytes so far, since a client resumes events
-        with `Last-Event-ID`. The connection of any other stream is cut, because truncated result lines must not look
-        complete.
-        """
+    async def _end_early(self, connection: LimitedProtocol | None, send: Send) -> None:
+        # A client resumes events with `Last-Event-ID`. Truncated result lines must not look complete, so that the
+        # connection is cut.
         if connection is not None and not (self.media_type == EVENTS and connection.is_read):
             connection.cut()
         else:

@@ -194,7 +194,6 @@ def build_document(app: FastAPI, request_models: tuple[type[RequestModel], ...])
 
 
 def _add_response_examples(document: dict[str, Any]) -> None:
-    """Add example responses to an OpenAPI document: answers to the example requests, and a problem."""
     examples = response_examples()
     for item in document["paths"].values():
         for operation in item.values():

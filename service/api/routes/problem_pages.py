@@ -62,11 +62,11 @@ def index_page() -> str:
 def page(kind: str) -> str:
     """Return the HTML of the page about the type of problem `kind`."""
     text, statuses = TEXTS[kind], " or ".join(map(str, statuses_of(kind)))
-    remedies = "".join(f"<li>{_marked(remedy)}</li>" for remedy in text.remedies)
+    remedies = "".join(f"<li>{_html_with_code_spans(remedy)}</li>" for remedy in text.remedies)
     return _document(
         title_of(kind),
         f"<dl><dt>type</dt><dd><code>{kind}</code></dd><dt>status</dt><dd>{statuses}</dd></dl>"
-        f"<h2>What it means</h2><p>{_marked(text.meaning)}</p><h2>How to fix it</h2><ul>{remedies}</ul>"
+        f"<h2>What it means</h2><p>{_html_with_code_spans(text.meaning)}</p><h2>How to fix it</h2><ul>{remedies}</ul>"
         '<p><a href="/problems">All problems</a>, <a href="/docs">API reference</a>, <a href="/guide/">guide</a></p>',
     )
 
@@ -81,8 +81,7 @@ def statuses_of(kind: str) -> list[str]:
     return sorted({str(each.status) for each in ALL_PROBLEMS if each.type == kind}) or ["4xx"]
 
 
-def _marked(text: str) -> str:
-    """Return a text as HTML, in which code between backquotes is marked up."""
+def _html_with_code_spans(text: str) -> str:
     return re.sub(r"`([^`]*)`", r"<code>\1</code>", html.escape(text, quote=False))
 
 

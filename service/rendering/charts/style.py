@@ -147,7 +147,7 @@ def series_encoding(names: list[str], picture: str) -> Spec:
 
 
 def legend_lines(names: list[str], picture: str) -> list[Spec]:
-    """Return a Vega parameter with the lines of each name in the legend of `picture`, if a name is long.
+    """Return a Vega parameter with the lines into which the legend of the chart `picture` breaks each name.
 
     The list is empty if every name fits into one line (72 characters). Names are data of the parameter, and never
     become part of an expression.

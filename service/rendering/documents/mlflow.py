@@ -36,7 +36,7 @@ def mlflow_run(response: AssessmentsResponse) -> str:
         if is_refuted(attacked):
             continue
         prefix = "" if attacked is response.threat_models[0] else _metric_prefix(attacked)
-        for name, number in _numbers(attacked, prefix):
+        for name, number in _metrics_of_attacker(attacked, prefix):
             if math.isfinite(number):
                 metrics[name] = number
             else:
@@ -47,12 +47,7 @@ def mlflow_run(response: AssessmentsResponse) -> str:
     return json.dumps({"params": _parameters(response), "metrics": metrics, "tags": tags}, indent=1)
 
 
-def _numbers(attacked: AssessedThreatModel, room: str) -> list[tuple[str, float]]:
-    """Return the metrics about one attacker as (name, value) pairs, with `room` before the key in each name.
-
-    A value is the safe value of an answer. The lower bound follows, under the name with `.lower`, unless the answer is
-    an approximation.
-    """
+def _metrics_of_attacker(attacked: AssessedThreatModel, room: str) -> list[tuple[str, float]]:
     return [
         (f"{PREFIX}{room}{row.key}{suffix}", number)
         for row in rows(attacked.answers)

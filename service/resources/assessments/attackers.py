@@ -100,7 +100,7 @@ def relaxed_attackers(run: AssessedRun, tolerance: float) -> Attackers:
         )
         names = ("glrt", "membership", "practical")
         return Attackers((), tuple(NotApplicable(threat_model=name, reason=reason) for name in names))
-    candidates, others = _candidates(run.for_relaxed, run.context)
+    candidates, others = _described_weaker_attackers(run.for_relaxed, run.context)
     found: list[tuple[BoundsRequest, Quote]] = []
     expensive: list[ThreatModelSpec] = []
     for candidate in candidates:
@@ -127,10 +127,9 @@ def relaxed_attackers(run: AssessedRun, tolerance: float) -> Attackers:
     return Attackers(tuple(found), tuple(others), tuple(expensive))
 
 
-def _candidates(
+def _described_weaker_attackers(
     mechanism: MechanismSpec, context: AssessmentContext
 ) -> tuple[list[ThreatModelSpec], list[NotApplicable]]:
-    """Return the weaker attackers that mechanism and context describe, and weaker attackers with a missing field."""
     found: list[ThreatModelSpec] = [MembershipThreatModel(type="membership")]
     others: list[NotApplicable] = []
     runs = [node for node in nodes_of(mechanism) if isinstance(node, NoisySgdMechanism)]

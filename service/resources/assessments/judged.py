@@ -1,7 +1,7 @@
 """Run that an assessment judges: the described run with the changes of all present hazards that change numbers.
 
 If the hazard is real, the changed run reveals at least as much as the described run. Changes accumulate: each applies
-to the run that the previous changes left. A hazard is a known way in which a run is less private than described.
+to the run that the previous changes left.
 """
 
 from __future__ import annotations
@@ -51,8 +51,7 @@ Training: TypeAlias = DpsgdMechanism | NoisySgdMechanism | PoissonSampledMechani
 class AssessedRun:
     """Training run to be assessed: mechanism, context, and the worst case as the attacker.
 
-    The worst case counts the records of one privacy unit. For a selection among tuning runs, `composed` is the
-    composition of all runs, which bounds the selection.
+    The worst case counts the records of one privacy unit.
     """
 
     mechanism: MechanismSpec
@@ -63,10 +62,7 @@ class AssessedRun:
 
     @property
     def for_relaxed(self) -> MechanismSpec:
-        """Mechanism whose answers bound those of this run, if attackers are weaker than the worst case.
-
-        It is the composition of all tuning runs if the mechanism selects among them, and else the mechanism itself.
-        """
+        """Mechanism for attackers weaker than the worst case: `composed`, or the mechanism itself without it."""
         return self.mechanism if self.composed is None else self.composed
 
     @staticmethod
@@ -97,8 +93,6 @@ class AssessedRun:
 class Change(NamedTuple):
     """Change of the described training run by a hazard that is present.
 
-    A hazard is a known way in which a run is less private than described.
-
     Attributes
     ----------
     make : callable
@@ -119,10 +113,9 @@ class Change(NamedTuple):
 @final
 @dataclass(frozen=True, slots=True)
 class RunWithHazards:
-    """Run with the changes of its hazards, the list of these changes, and the hazards that could not be expressed.
+    """Run with the changes of its hazards.
 
-    `failed` lists the hazards whose changed run cannot be described. A hazard is a known way in which a run is less
-    private than described.
+    `changes` are those that are contained in `run`. `failed` lists the hazards whose changed run cannot be described.
     """
 
     run: AssessedRun
@@ -133,31 +126,24 @@ class RunWithHazards:
     def is_attained(self) -> bool:
         """Whether lower bounds for the run with the changes are also lower bounds for the run that takes place.
 
-        This holds if every change describes what happens for some data, and is no mere upper bound. A hazard is a known
-        way in which a run is less private than described.
+        This holds if every change is attained (`Change.attained`).
         """
         return all(each.attained for each in self.changes)
 
     @property
     def text(self) -> str | None:
-        """Sentence about the changes that hazards made to the run, or None without changes.
-
-        A hazard is a known way in which a run is less private than described.
-        """
+        """Sentence about the changes that hazards made to the run, or None without changes."""
         if not self.changes:
             return None
         return f"All numbers are for the run {', '.join(each.text for each in self.changes)}."
 
     def undone(self, run: AssessedRun) -> RunWithHazards:
-        """Return the described run with every change marked as failed, because the changed run cannot be computed."""
+        """Return the described run `run` without changes, and all hazards of the changes as failed."""
         return RunWithHazards(run, (), (*self.failed, *(each.code for each in self.changes)))
 
 
 def judged(run: AssessedRun) -> RunWithHazards:
-    """Return the run with the changes of all hazards that are present.
-
-    A hazard is a known way in which a run is less private than described.
-    """
+    """Return the run with the changes of all present hazards, applied one after the other."""
     found, failed, mechanism = list[Change](), list[HazardCode](), run.mechanism
     for change in changes(run):
         made = made_by(change, mechanism)
@@ -182,10 +168,7 @@ def made_by(change: Change, mechanism: MechanismSpec) -> MechanismSpec | None:
 
 
 def changes(run: AssessedRun) -> list[Change]:
-    """Return the changes of the present hazards, in the order of their application.
-
-    A hazard is a known way in which a run is less private than described.
-    """
+    """Return the changes of the hazards that are present in `run`, in the order of their application."""
     found = (_microbatches(run), _consistent_rate(run), _accumulation(run), _tuning(run))
     return [each for each in found if each is not None]
 
@@ -206,12 +189,8 @@ def _half_the_noise(spec: MechanismSpec) -> MechanismSpec | None:
 
 
 def _with_half_the_noise(node: MechanismSpec) -> MechanismSpec | None:
-    """Return a training step with half of the noise multiplier, as if averages of gradients were clipped.
-
-    One record may reverse such an average, which doubles the sensitivity. Mechanisms without noise on gradients are
-    returned unchanged. None means that the noise relative to a clipped average is unknown. Raises ValidationError for
-    too little noise.
-    """
+    # One record may reverse a clipped average of gradients, which doubles the sensitivity. None: the noise relative to
+    # a clipped average is unknown.
     match node:
         case DpsgdMechanism(noise_multiplier=tuple() as noises):
             return remade(node, noise_multiplier=tuple(each / 2 for each in noises))
@@ -237,7 +216,7 @@ def _consistent_rate(run: AssessedRun) -> Change | None:
     text = f"at the larger of the stated sampling rate and the rate of its batches, {rounded_up(rate)}"
     if any(_counts_epochs(node) for node in nodes_of(run.mechanism) if _stated_rates(node)):
         text += ", with the steps of its epochs at the smaller rate"
-    return Change("sample_rate_inconsistent", text, partial(mapped, change=partial(_at_least, rate=rate)))
+    return Change("sample_rate_inconsistent", text, partial(mapped, change=partial(_with_rate_at_least, rate=rate)))
 
 
 def inconsistent_rate(run: AssessedRun) -> float | None:
@@ -257,7 +236,6 @@ def inconsistent_rate(run: AssessedRun) -> float | None:
 
 
 def _stated_rates(node: MechanismSpec) -> tuple[float, ...]:
-    """Return the sampling rates of the mechanism `node` if it states rates instead of sizes, else no rates."""
     if isinstance(node, PoissonSampledMechanism):
         return (node.sample_rate,)
     if isinstance(node, DpsgdMechanism) and node.batch_size is None and node.sample_rate is not None:
@@ -269,11 +247,8 @@ def _counts_epochs(node: MechanismSpec) -> bool:
     return isinstance(node, DpsgdMechanism) and node.epochs is not None and node.sampling != "shuffled"
 
 
-def _at_least(node: MechanismSpec, rate: float) -> MechanismSpec:
-    """Return the mechanism `node` with sampling rates of at least `rate`.
-
-    Where the run is described by epochs, the number of steps is that of these epochs at the smaller of both rates.
-    """
+def _with_rate_at_least(node: MechanismSpec, rate: float) -> MechanismSpec:
+    # In a run described by epochs, the number of steps is that of these epochs at the smaller of both rates.
     match node:
         case PoissonSampledMechanism(sample_rate=stated, mechanism=inner):
             return PoissonSampledMechanism(type="poisson_sampled", sample_rate=max(stated, rate), mechanism=inner)
@@ -297,7 +272,11 @@ def _accumulation(run: AssessedRun) -> Change | None:
     if passes is None or passes == 1 or not run.trains or batches_are_between_updates(run):
         return None
     text = f"with batches {passes} times as large, because the stated batches may be those of one backward pass"
-    return Change("gradient_accumulation_counted", text, partial(mapped, change=partial(_with_passes, passes=passes)))
+    return Change(
+        "gradient_accumulation_counted",
+        text,
+        partial(mapped, change=partial(_with_records_of_all_passes, passes=passes)),
+    )
 
 
 def batches_are_between_updates(run: AssessedRun) -> bool:
@@ -310,12 +289,8 @@ def batches_are_between_updates(run: AssessedRun) -> bool:
     return run.context.batch_size is not None and bool(run.sizes) and not schedules
 
 
-def _with_passes(node: MechanismSpec, passes: int) -> MechanismSpec | None:
-    """Return a training step with `passes` times the stated sampling rate or batch size, at most all records.
-
-    The step then counts the records of all its backward passes. The number of steps does not grow. Other mechanisms
-    are returned unchanged. The result is None for noisy SGD, whose noise for larger batches is unknown.
-    """
+def _with_records_of_all_passes(node: MechanismSpec, passes: int) -> MechanismSpec | None:
+    # The step counts the records of all its backward passes. The number of steps does not grow.
     if isinstance(node, NoisySgdMechanism):
         return None  # a mean over more records moves less: its noise is unknown
     if isinstance(node, PoissonSampledMechanism):

@@ -87,10 +87,11 @@ def compute_attack_counts(request: AttackCountsRequest, digest: str, engine_vers
 
 
 @dataclass(frozen=True, slots=True)
-class _HeldAgainst:
-    """Verdicts on the mechanism that a request claims, if it claims one, and the assumptions behind them.
+class _ClaimVerdicts:
+    """Verdicts on the mechanism that a request claims, and the assumptions and hazards behind them.
 
-    `bound` is the verdict for the claimed attacker, and `worst_case` that for the strongest attacker.
+    `bound` is the verdict for the claimed attacker, and `worst_case` that for the strongest attacker. Both are None if
+    the request claims no mechanism.
     """
 
     bound: BoundVerdict | None = None
@@ -99,10 +100,10 @@ class _HeldAgainst:
     hazards: tuple[Hazard, ...] = ()
 
 
-def _held_against(request: AttackCountsRequest, rates: Region) -> _HeldAgainst:
+def _held_against(request: AttackCountsRequest, rates: Region) -> _ClaimVerdicts:
     spec, attacker = request.mechanism, request.threat_model
     if spec is None or attacker is None:
-        return _HeldAgainst()
+        return _ClaimVerdicts()
     mechanism = mechanism_of(spec)
     try:
         refuse_disputed(spec, attacker)
@@ -122,7 +123,7 @@ def _held_against(request: AttackCountsRequest, rates: Region) -> _HeldAgainst:
         raise attribute_error(error, "/threat_model", attacker) from None
     known = caveats(mechanism, threat_model)
     assumptions = (TRIALS_INDEPENDENT, *known.assumptions, *assumptions_of(threat_model, mechanism))
-    return _HeldAgainst(bound, beside, assumptions, known.hazards)
+    return _ClaimVerdicts(bound, beside, assumptions, known.hazards)
 
 
 def _measured(rate: Rate) -> MeasuredRate:

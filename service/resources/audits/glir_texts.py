@@ -126,7 +126,7 @@ def notes(noise: ReleaseNoise, estimated: bool, one_class: bool, queries: int) -
     """Return notes for readers of the answer.
 
     `estimated` is whether some step has background gradients, and `queries` the number of scored gradients. `one_class`
-    is whether all queries are members, or none of them is.
+    is whether all queries are members, or none of them is. `noise` says where noise is added.
     """
     listed = [
         (

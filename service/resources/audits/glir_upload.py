@@ -36,8 +36,7 @@ Shapes = dict[str, tuple[int, ...] | None]
 class GlirUpload(GlirParameters):
     """Parameters of an uploaded gradient likelihood ratio (GLiR) audit, digest of its archive and shapes of its arrays.
 
-    `background_rows` has the number of background gradients of each step, 0 for none. The digest of the request covers
-    these fields. Equal content in another archive, or as JSON, has another digest.
+    The digest of the request covers these fields. Equal content in another archive, or as JSON, has another digest.
     """
 
     archive_sha256: str
@@ -49,7 +48,7 @@ class GlirUpload(GlirParameters):
     _body: bytes = PrivateAttr(b"")
 
     def carrying(self, body: bytes) -> Self:
-        """Return the upload with the bytes of its archive."""
+        """Store the bytes of the archive in this upload, and return the upload."""
         self._body = body
         return self
 
@@ -134,7 +133,7 @@ def _check_numbers(name: str, header: Header) -> None:
 
 
 def _check_steps(steps: dict[int, Shapes]) -> tuple[int, int]:
-    """Return (number of queries, dimension) of the steps. Raises ArchiveError for inconsistent or large shapes."""
+    # (number of queries, dimension)
     if sorted(steps) != list(range(len(steps))) or not 1 <= len(steps) <= LARGEST_STEP_COUNT:
         raise ArchiveError("/steps", f"Must be 1 to {LARGEST_STEP_COUNT} steps, numbered from 0 without gaps.")
     for number, shapes in sorted(steps.items()):

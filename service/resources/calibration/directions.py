@@ -67,7 +67,7 @@ class Directions:
 
     @property
     def others(self) -> tuple[int, ...]:
-        """Indices of the targets that limit the calibrated parameter on the other side than those of `group`."""
+        """Indices of the targets that need the opposite direction to those of `group`."""
         moving = (index for index, need in enumerate(self.needs) if need != 0)
         return tuple(index for index in moving if index not in self.group)
 
@@ -99,7 +99,7 @@ def _laws(request: CalibrationsRequest, place: Place) -> Iterator[Law]:
         model = request.threat_model_of(target)
         match place.steps:
             case ("mechanism", *_):
-                law = NOTHING if _is_ignored(place, model, request) else _of_mechanism(place, model)
+                law = NOTHING if _is_ignored_by_attacker(place, model, request) else _of_mechanism(place, model)
                 yield Law(law.sign) if _has_moving_range(target) else law
             case ("threat_model", *_) if target.threat_model is None:
                 yield _of_attacker(place, target)
@@ -118,23 +118,17 @@ def _of_mechanism(place: Place, model: ThreatModelSpec) -> Law:
 
 
 def _is_of_shuffled_responses(place: Place) -> bool:
-    """Return whether the number at `place` belongs to shuffled randomised responses.
-
-    The theorems about monotone answers compare the worst cases. The upper bounds of answers rest on different theorems
-    for few and for many responses, so that these bounds are not proved to be monotone.
-    """
+    # The upper bounds of shuffled randomised responses rest on different theorems for few and for many responses, so
+    # that these bounds are not proved to be monotone.
     owner = place.owner
     if isinstance(owner, ShuffledReportsMechanism):
         return isinstance(owner.randomizer, RandomizedResponseMechanism)
     return isinstance(owner, RandomizedResponseMechanism) and "randomizer" in place.steps
 
 
-def _is_ignored(place: Place, model: ThreatModelSpec, request: CalibrationsRequest) -> bool:
-    """Return whether the attacker `model` is independent of the number at `place` in the mechanism.
-
-    Only an attacker with a stated privacy parameter can be. This attacker ignores every number that the worst case
-    ignores, and every number at all if only the stated parameter bounds the attacker.
-    """
+def _is_ignored_by_attacker(place: Place, model: ThreatModelSpec, request: CalibrationsRequest) -> bool:
+    # Only an attacker with a stated privacy parameter ignores numbers: those that the worst case ignores, and every
+    # number if only the stated parameter bounds the attacker.
     if not isinstance(model, PracticalThreatModel):
         return False
     if _of_mechanism(place, WorstCaseThreatModel(type="worst_case")).sign == 0:
@@ -178,10 +172,7 @@ def side_of(target: CalibrationTarget) -> str | None:
 
 
 def _has_moving_range(target: CalibrationTarget) -> bool:
-    """Return whether the answer is about a range that depends on the curve, so that the answer need not be monotone.
-
-    mu over a range of the type II error is such an answer.
-    """
+    # a range of the type II error is a range of the false positive rate that moves with the curve
     return isinstance(target.question, GdpMuQuestion) and target.question.type_two_error_min > 0
 
 

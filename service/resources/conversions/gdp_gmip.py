@@ -156,7 +156,7 @@ def _notes(
 
 
 def gdp_gmip_quote(_: GdpGmipRequest) -> Quote:
-    """Return the estimated cost of a conversion, in microseconds of CPU time: a constant. A worker computes it."""
+    """Return the estimated cost of a conversion, in microseconds of CPU time: a constant."""
     return Quote(COST)
 
 

@@ -56,12 +56,12 @@ def _answer(conversion: MembershipConversion) -> MembershipConversionAnswer:
     match conversion:
         case LargestEpsilonConversion():
             found = membership_inverse.largest_epsilon(conversion.positive_predictive_value, conversion.prior)
-            return _epsilon(conversion, found, membership_inverse.ACCURACY.format(unknown="epsilon"), NO_EPSILON)
+            return _epsilon_answer(conversion, found, membership_inverse.ACCURACY.format(unknown="epsilon"), NO_EPSILON)
         case LargestEpsilonForDeletionsConversion():
             found = membership_inverse.largest_epsilon_for_deletions(
                 conversion.prior, conversion.confidence, conversion.deletions
             )
-            return _epsilon(conversion, found, membership_inverse.DELETIONS + "epsilon", NO_CERTAIN_EPSILON)
+            return _epsilon_answer(conversion, found, membership_inverse.DELETIONS + "epsilon", NO_CERTAIN_EPSILON)
         case LargestSamplingRateConversion():
             return _rate(
                 conversion,
@@ -85,17 +85,13 @@ def _answer(conversion: MembershipConversion) -> MembershipConversionAnswer:
             )
 
 
-def _epsilon(
+def _epsilon_answer(
     conversion: LargestEpsilonConversion | LargestEpsilonForDeletionsConversion,
     reading: Reading | None,
     source: str,
     reason: str,
 ) -> EpsilonConversionAnswer:
-    """Return the answer to a conversion from a promise about membership to epsilon.
-
-    `reading` encloses epsilon (nats), and is None if no epsilon keeps the promise. `source` names the theorem. `reason`
-    explains the case that no epsilon keeps the promise.
-    """
+    # without a `reading`, no epsilon keeps the promise, for this `reason`
     if reading is not None:
         number = enclosed_number(reading.value, reading.safe_end)
         return EpsilonConversionAnswer(

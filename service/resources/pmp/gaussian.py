@@ -115,10 +115,6 @@ def _points(request: AnyPmpGaussianRequest) -> FloatArray:
 
 
 def _noise_std(request: PmpGaussianParameters, size: int) -> float:
-    """Return the standard deviation of the noise: as requested, or the smallest that meets the target, rounded up.
-
-    `size` is the number of points of the data.
-    """
     target = request.target
     if target is None:
         return request.noise_std or 0.0  # the schema accepts exactly one of the two fields

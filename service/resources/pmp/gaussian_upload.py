@@ -49,7 +49,7 @@ class PmpGaussianUpload(PmpGaussianParameters):
         return self
 
     def carrying(self, body: bytes) -> Self:
-        """Return the upload with the bytes of its archive."""
+        """Store the bytes of the archive in this upload, and return the upload."""
         self._body = body
         return self
 

@@ -88,22 +88,20 @@ def pmp_simulations_quote(request: PmpSimulationsRequest) -> Quote:
     else:
         objects = request.objects or 1
         each += SUBSET_COST * (objects + 2) * math.comb(count, request.data_size)
-        each += _exact_readings(request) * (EXCHANGE_COST * enumeration_cost(objects, count) + READING_COST)
+        each += _exact_evaluations_per_trial(request) * (
+            EXCHANGE_COST * enumeration_cost(objects, count) + READING_COST
+        )
     return Quote(int(BASE_COST + request.trials * each))
 
 
-def _exact_readings(request: PmpSimulationsRequest) -> int:
-    """Return how often one trial of the simulation computes the exact epsilon on the simulated parent set.
-
-    The parent set is the population from which the data are drawn.
-    """
+def _exact_evaluations_per_trial(request: PmpSimulationsRequest) -> int:
     if request.reading == "exact":
         return 1 if request.epsilon is not None else SEARCH_STEPS + 20
-    return int(_adds_exact(request))
+    return int(_shows_exact_epsilon_too(request))
 
 
-def _adds_exact(request: PmpSimulationsRequest) -> bool:
-    """Return whether the exact epsilon, by enumeration, costs little enough to be shown beside that by sensitivity."""
+def _shows_exact_epsilon_too(request: PmpSimulationsRequest) -> bool:
+    # whether enumeration costs little enough
     return enumeration_cost(request.objects or 1, 2 * request.data_size) <= LARGEST_EXACT_ENUMERATION
 
 
@@ -123,7 +121,7 @@ def _trial(request: PmpSimulationsRequest, number: int) -> Trial | None:
     if request.experiment == "gaussian":
         return gaussian_trial(law, budget, request.delta or 0.0, request.seed, number)
     sensitivity = request.sensitivity or "attained"
-    with_exact = _adds_exact(request)
+    with_exact = _shows_exact_epsilon_too(request)
     return exponential_trial(
         law, request.objects or 1, budget, sensitivity, request.seed, number, with_exact=with_exact
     )

@@ -56,8 +56,6 @@ def compute_sweeps(request: SweepsRequest, digest: str, engine_version: str) -> 
 
 @final
 class _SweepRows:
-    """Collected answers of the points of a sweep. Other fields of the responses are dropped."""
-
     def __init__(self, read: tuple[Quantity, ...], *, is_relaxed: bool) -> None:
         self.points = 0
         self.has_answers = False
@@ -68,7 +66,6 @@ class _SweepRows:
         self._models: list[ThreatModelSpec] = []
 
     def add(self, point: Point) -> None:
-        """Add the answer to the next point. Raises the error of the point unless it is an error of a request."""
         answers = beside = None
         if point.error is not None:
             self.problems.append(problem_of(self.points, point.error))
@@ -88,10 +85,6 @@ class _SweepRows:
 
     @property
     def worst_case(self) -> ResponseFields | None:
-        """Answers against the strongest attacker, as fields of `SweptWorstCase`.
-
-        None if the request itself is about the strongest attacker, or if no point has an answer.
-        """
         if not self._models:
             return None
         model = self._models[0] if len(self._models) == 1 else None
