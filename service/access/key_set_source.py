@@ -24,7 +24,7 @@ LONGEST_STALE_SECONDS: Final = 86_400.0
 
 
 class KeySetReader(Protocol):
-    """Function that returns the bytes of a set of public keys (JWK set). It raises InvalidKeySet."""
+    """Function that returns the bytes of a set of public keys (JWK set), or raises InvalidKeySet."""
 
     async def __call__(self) -> bytes:
         """Return the bytes of the set of public keys (JWK set)."""
@@ -96,8 +96,8 @@ async def _limited_body(answer: httpx2.Response) -> bytes:
 class KeySetSource:
     """Public keys of an issuer of tokens in memory.
 
-    They are read in the background, and again for a token that names an unknown key. `report` receives a phrase when
-    the source fails, and an empty text when it answers again. `generation` counts the successful readings.
+    The keys are read in the background, and again for a token that names an unknown key. `report` receives a phrase
+    when the source fails, and an empty text when it answers again. `generation` counts the successful readings.
     """
 
     def __init__(

@@ -266,7 +266,7 @@ def read_request(computation: Computation[Any, Any], source: str, files: Mapping
     """Return the JSON request in the file `source` ("-": standard input), or None after an error about a file.
 
     `files` maps names of members of the request to their values: each is the path of a JSON file, or JSON that starts
-    with "{". They are added to the request, which must not have these members. The error is written to standard error.
+    with "{". The members are added to the request, which must not have them. The error is written to standard error.
     """
     try:
         return load_request(computation, source, files)

@@ -81,7 +81,7 @@ class WorkerError:
 
     @staticmethod
     def serialize(error: Exception) -> WorkerError:
-        """Return the serialized form of an exception. Use ForeignError if the exception cannot be restored."""
+        """Return the serialized form of an exception. One that cannot be restored becomes a ForeignError."""
         # After a MemoryError there may be no memory for the text of a traceback.
         text = "" if isinstance(error, MemoryError) else "".join(traceback.format_exception(error))
         try:

@@ -190,7 +190,7 @@ async def _read_resource(_context: Context, params: ReadResourceRequestParams) -
 async def serve_stdio(settings: Settings, stdin: int, stdout: int) -> None:
     """Serve the Model Context Protocol on two file descriptors.
 
-    It ends at the end of the input, when the output is closed, or at a signal.
+    The call returns at the end of the input, when the output is closed, or at a signal.
     """
     loop, stop = asyncio.get_running_loop(), _cancel_at_signals()
     output = LineWriter(stdout)

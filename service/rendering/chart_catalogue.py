@@ -131,9 +131,9 @@ def _comparison_charts(response: ComparisonsResponse, results: DependencyResults
 def assessment_dependencies(response: AssessmentsResponse) -> list[Dependency]:
     """Return the further requests that the charts of an assessment need.
 
-    They are for the curves of all attackers but those with an assumption that is attested not to hold, and for the
-    charts of epsilon. An attacker that was too expensive for the assessment has a request if its estimated cost is at
-    most 10 s. The list is empty if nothing is proved about the run.
+    One request is for the curves of all attackers but those with an assumption that is attested not to hold, and others
+    are for the charts of epsilon. An attacker that was too expensive for the assessment has a request if its estimated
+    cost is at most 10 s. The list is empty if nothing is proved about the run.
     """
     # Imported where it is used: pictures are known at import, computations are not.
     from service.resources.assessments.attackers import relaxed_attackers

@@ -92,10 +92,7 @@ def _single_signature(signatures: Any) -> tuple[str, bytes]:
 
 
 def encode_for_signature(payload: bytes) -> bytes:
-    """Return the bytes that are signed for a payload: the pre-authentication encoding of DSSE.
-
-    They contain type and length of the payload.
-    """
+    """Return the bytes that are signed for a payload: type, length and payload in the encoding of DSSE."""
     return b"DSSEv1 %d %b %d %b" % (len(PAYLOAD_TYPE), PAYLOAD_TYPE.encode(), len(payload), payload)
 
 

@@ -141,7 +141,7 @@ def line(x: Spec, y: Spec, encoding: Spec, name: str) -> Spec:
     """Return a mark for the line through the safe values of a curve.
 
     `x` and `y` are the channels of the axes, and `encoding` distinguishes the curves. `name` lets a page find the line.
-    It ends in `_shares` if the values are probabilities, else in `_numbers`.
+    The name ends in `_shares` if the values are probabilities, else in `_numbers`.
     """
     shown = tooltip("curve", [*(each["field"] for each in (x, y)), "lower", "upper"])
     return {

@@ -266,7 +266,7 @@ EXIT_CODES: Final[Mapping[str | None, int]] = {None: 0, "met": 0, "met_if_attest
 def exit_code(response: AssessmentsResponse) -> int:
     """Return the exit status of the command for an assessment.
 
-    It is 0 if no policy stops the run, 1 if the policy stops it, and 3 if only an attestation is missing.
+    The status is 0 if no policy stops the run, 1 if the policy stops the run, and 3 if only an attestation is missing.
     """
     return EXIT_CODES.get(response.verdict, 1)
 

@@ -51,9 +51,9 @@ MU: Final = GdpMuQuestion(type="gdp_mu", false_positive_rate_min=MU_RANGE, type_
 
 
 def standard_questions(context: AssessmentContext) -> tuple[QuestionSpec, ...]:
-    """Return the six questions that an assessment answers against every attacker, given its context.
+    """Return the six questions that an assessment answers against every attacker.
 
-    They are about epsilon at the delta of the context, the advantage, the power at four false positive rates,
+    The questions are about epsilon at the delta of the context, the advantage, the power at four false positive rates,
     reconstruction, and accuracy and positive predictive value at the prior of the context.
     """
     rate = context.false_positive_rate

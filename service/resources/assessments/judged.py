@@ -222,9 +222,9 @@ def _consistent_rate(run: AssessedRun) -> Change | None:
 def inconsistent_rate(run: AssessedRun) -> float | None:
     """Return the sampling rate of the batches in the context if a step of the mechanism cannot have it, else None.
 
-    The rate is the batch size over the smallest stated size of the data set. It contradicts a step whose stated rates
-    are all more than 1 % smaller, or all more than 1 % larger. The result is None if the context states no batch size,
-    or no size of the data set is stated.
+    The rate is the batch size over the smallest stated size of the data set. A step cannot have it if all its stated
+    rates are more than 1 % smaller, or all more than 1 % larger. The result is None if the context states no batch
+    size, or no size of the data set is stated.
     """
     batch, sizes = run.context.batch_size, run.sizes
     if batch is None or not sizes:

@@ -74,8 +74,9 @@ def _assume(code: AssumptionCode, text: str, simulated: bool) -> Assumption:
 def assumptions(simulated: bool, known: bool, estimated: bool) -> tuple[Assumption, ...]:
     """Return the assumptions of the p-values and the theoretical curve of GLiR (gradient likelihood ratio).
 
-    They are marked as satisfied if the gradients were `simulated`, else as unknown. `known` is whether some step has a
-    given mean and covariance of gradients, and `estimated` whether some step has sample gradients of other records.
+    The assumptions are marked as satisfied if the gradients were `simulated`, else as unknown. `known` is whether some
+    step has a given mean and covariance of gradients, and `estimated` whether some step has sample gradients of other
+    records.
     """
     listed = [
         _assume(

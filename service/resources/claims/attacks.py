@@ -61,8 +61,8 @@ def counterexample_attack(
     """Return an attack whose certified power refutes an unsafe claim, as fields of `ShowingAttack`.
 
     `answer` has the number that the claim is about, `curves` are those of the run, and `attacker` is the type of the
-    threat model. Rate and power of the attack are None if the search for them would cost more than 0.1 s of CPU time by
-    `model`, the cost model of the curves, or if it finds none.
+    threat model. Rate and power of the attack are None if a search would cost more than 0.1 s of CPU time by the cost
+    model `model`, or finds none.
     """
     asked: Direction = claim.question.direction
     bound, who = bound_of(claim), ATTACKERS[attacker]

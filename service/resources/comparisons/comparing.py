@@ -207,7 +207,7 @@ def _ranked(
 def comparisons_quote(request: ComparisonsRequest) -> Quote:
     """Return the estimated cost of a comparison, in microseconds of CPU time.
 
-    It is that of all answers, evaluated curves and pairs of runs.
+    All answers, evaluated curves and pairs of runs count.
     """
     pairs = len(request.runs) * (len(request.runs) - 1) / 2
     compared = COMPARISON_COST + COMPARED_POINT_COST * len(request.false_positive_rates)
