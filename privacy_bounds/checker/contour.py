@@ -13,10 +13,11 @@ LARGEST_WORK = 12_000_000
 
 
 def weight(step: Step, y: acb | arb, guide: Guide, part: int) -> acb:
-    """Return the weight at the outcome y of the rare part (`part` 1), the frequent part (-1) or both (0).
+    """Return the weight of the outcome y in the rare part (`part` 1), in the frequent part (-1), or 1 for both (0).
 
-    `guide` has the parameters of the proof: the point between both parts, and the width of the change. Section 6 of the
-    proof (package docstring) defines the weights. y may be complex.
+    The weights are Q((c - y)/tau) and Q((y - c)/tau), where Q is the upper tail of the standard normal law, c the cut
+    of the step in `guide`, and tau its width. y may be complex. Section 6 of the proof in the package docstring uses
+    them.
     """
     return (acb(part * (guide.cuts[step] - y) / guide.widths[step]) / arb(2).sqrt()).erfc() / 2 if part else acb(1)
 
@@ -35,12 +36,11 @@ def _far_part(step: Step, u: arb, eta: float, start: arb, side: int, guide: Guid
 
 
 def majorant(step: Step, u: arb, t: float, eta: float, guide: Guide, part: int = 0) -> arb:
-    """Return an upper bound of B(u, t, eta) of a part, which is itself at least |M(u + it)| of this part for one step.
+    """Return a proved upper bound of |M(u + it)| for one step, where M(z) = E e^{zL} without the record.
 
-    B is an integral along the path y + i eta (section 3 of the proof, in the package docstring), evaluated by adaptive
-    integration of an analytic function in balls. `part` is the rare part of the outcomes (1), the frequent part (-1),
-    or both (0). `guide` has the parameters of the proof, and the estimates that set tolerances. Raise NotDecided if the
-    path is moved beyond the range of the proof.
+    L is the loss of the step. With `part` 1 or -1, only the rare or the frequent part of the outcomes counts. The bound
+    encloses B(u, t, eta), an integral along the path y + i eta (section 3 of the proof in the package docstring).
+    `guide` has the cuts, and estimates that set tolerances. Raise NotDecided if `eta` is too large for the step.
     """
     if not (eta == 0 or eta * ball(max(step.means)) < arb.pi() / 2):
         raise NotDecided("the strip is too wide")
@@ -61,10 +61,10 @@ def majorant(step: Step, u: arb, t: float, eta: float, guide: Guide, part: int =
 
 
 class Contour:
-    """Transform M(theta + ikh) of a run's loss at the nodes k = 0, 1, ... of one contour.
+    """Transform M(theta + ikh) of a run's loss at the nodes k = 0, 1, ... of the contour that `guide` chooses.
 
     The privacy profile delta(eps) is evaluated from these values, near one eps. Cuts divide the outcomes into frequent
-    and rare ones. With cuts, the transform is that of the rare part (section 6 of the proof, in the package docstring).
+    and rare ones. With cuts, the transform is that of the rare part (section 6 of the proof in the package docstring).
     Raise NotDecided if the choices of the guide are outside the range of the proof, or need more than 12 million pairs
     of nodes.
     """

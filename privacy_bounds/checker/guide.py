@@ -21,9 +21,9 @@ class Guide:
         self.widths = {step: 0.1 / float(max(step.means)) for step in self.steps}
 
     def place_contour(self) -> None:
-        """Choose the contour: its line theta, the distance h of nodes and their count, and cuts of the outcomes.
+        """Choose the contour in place: `theta`, the distance `h` of nodes, their `count`, and `cuts` of the outcomes.
 
-        Choose also the exponents of the bounds in sections 2 and 6 of the proof (package docstring).
+        Choose also the exponents of the bounds in sections 2 and 6 of the proof in the package docstring.
         """
         self._choose_contour({})
         gap = self._near - sum(step.count * self._loss(step, 0.0) for step in self.steps)
