@@ -280,10 +280,10 @@ def _accumulation(run: AssessedRun) -> Change | None:
 
 
 def batches_are_between_updates(run: AssessedRun) -> bool:
-    """Return whether the batch size of the context, counted between two updates of the model, determines the rate.
+    """Return whether the sampling rate follows from the batch size in the context and the size of the data set.
 
-    The rate then counts all backward passes between two updates. The size of the data set must be known, and no step
-    may state several rates, because one batch size does not determine the rates of a schedule.
+    The batch size counts all records between two updates of the model. The result is False if one of both sizes is
+    unknown, or if a step states several rates, because one batch size does not determine the rates of a schedule.
     """
     schedules = [node for node in nodes_of(run.mechanism) if len(set(_stated_rates(node))) > 1]
     return run.context.batch_size is not None and bool(run.sizes) and not schedules
@@ -321,7 +321,7 @@ def _best_run(spec: MechanismSpec, runs: int) -> MechanismSpec:
 
 
 def drawn_run(spec: MechanismSpec, runs: int) -> MechanismSpec:
-    """Return the selection among a geometric number of training runs of `spec`, with the mean `runs`."""
+    """Return the selection among a random number of training runs of `spec`: geometric, with the mean `runs`."""
     return SelectedMechanism(
         type="selected", mechanism=spec, trials=GeometricTrialCount(type="geometric", mean=float(runs))
     )
