@@ -89,9 +89,9 @@ class Attackers:
 
 
 def relaxed_attackers(run: AssessedRun, tolerance: float) -> Attackers:
-    """Return the attackers of a run that are weaker than the worst case.
+    """Return the attackers of a run that are weaker than the worst case, with requests for their answers.
 
-    `tolerance` is the relative width of answers that their requests ask for.
+    `tolerance` is the relative width of answers that the requests ask for.
     """
     if (run.threat_model.records or 1) > 1:
         reason = (

@@ -96,7 +96,8 @@ class Change(NamedTuple):
     Attributes
     ----------
     make : callable
-        Returns the changed mechanism. Returns None, or raises ValidationError, if the changed run cannot be described.
+        Takes a mechanism and returns the changed one. Returns None, or raises ValidationError, if the changed run
+        cannot be described.
     text : str
         Description of the changed run, to follow "the run".
     attained : bool

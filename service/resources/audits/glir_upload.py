@@ -91,7 +91,10 @@ class UploadedArrays:
 
 
 def read_glir_upload(body: bytes) -> GlirUpload:
-    """Return the audit in an archive. Raises ArchiveError, or ValidationError for its parameters."""
+    """Return the request for a GLiR audit in an archive (.npz), with its parameters and arrays.
+
+    Raises ArchiveError for wrong arrays, or ValidationError for wrong parameters.
+    """
     archive = ArrayArchive(body, LARGEST_ARRAY_BYTES)
     steps: dict[int, Shapes] = {}
     parameters: dict[str, Any] = {}
