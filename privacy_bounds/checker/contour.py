@@ -76,15 +76,15 @@ class Contour:
         self._guide, self._theta, self._mu_squared = guide, max(guide.theta, 1.0), ball(guide.mu_squared)
         self._h, self._end, self._work = arb(guide.h), (guide.count + 0.5) * guide.h, 0
         with ctx.workprec(ctx.prec + guide.more_bits):
-            self._log_left_out = self._log_bound_of_transform(self._theta, self._end)
+            self._log_left_out = self._log_bound(self._theta, self._end)
             ends = max(guide.above, self._theta), 1.0 if guide.cuts else min(guide.below, 0.0)
-            self._log_bounds = [(c, self._log_bound_of_transform(c, 0)) for c in ends]
+            self._log_bounds = [(c, self._log_bound(c, 0)) for c in ends]
             nodes = (acb(self._theta, k * self._h) for k in range(guide.count + 1))
             self._values = [(self._mu_squared * z * (z - 1) / 2).exp() / (z * (z - 1)) for z in nodes]
             logs, self._beyond = [acb(0)] * len(self._values), arb(max(guide.beyond, 1.0))
             for step in guide.steps:
-                rare = self._transform_at_nodes(step, 1) if guide.cuts else []
-                for k, moment in enumerate(self._transform_at_nodes(step, 0)):
+                rare = self._transform(step, 1) if guide.cuts else []
+                for k, moment in enumerate(self._transform(step, 0)):
                     power = moment**step.count
                     self._values[k] *= power.conjugate() if guide.flip else power
                     logs[k] += step.count * (-rare[k] / moment).log1p() if rare else 0
@@ -93,7 +93,7 @@ class Contour:
                 self._log_frequent = sum(frequent, arb(0))
                 self._values = [-value * log.expm1() for value, log in zip(self._values, logs, strict=True)]
 
-    def _log_bound_of_transform(self, theta: float, t: float) -> arb:
+    def _log_bound(self, theta: float, t: float) -> arb:
         # With cuts, the transform is that of the rare part. The factor 1/(z (z - 1)) of the integrand is not included.
         guide, share, u = self._guide, arb(0), 1 - arb(theta) if self._guide.flip else arb(theta)
         total = self._mu_squared * (arb(theta) * (theta - 1) - arb(t) ** 2) / 2
@@ -104,7 +104,7 @@ class Contour:
             share += step.count * majorant(step, u, t, eta, guide, 1) / whole if guide.cuts else 0
         return total + share.log() if guide.cuts else total
 
-    def _transform_at_nodes(self, step: Step, part: int) -> list[acb]:
+    def _transform(self, step: Step, part: int) -> list[acb]:
         # trapezoidal sums: sections 4 and 5 of the proof in the package docstring; without the power `step.count`
         guide, u = self._guide, 1 - arb(self._theta) if self._guide.flip else arb(self._theta)
         strip, window = guide.strip(step, part), guide.window(step, float(u), part)

@@ -25,29 +25,22 @@ class Guide:
 
         Choose also the exponents of the bounds in sections 2 and 6 of the proof in the package docstring.
         """
-        self._choose_contour({})
+        self._try_cuts({})
         gap = self._near - sum(step.count * self._loss(step, 0.0) for step in self.steps)
         if self.count > 1_500 and self._target > -200 and gap > 0 and not self.flip and not self.mu_squared:
             before = dict(vars(self))
-            shares = (
-                (1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 12)
-                if self._is_negligible(self._outcomes_at_excess_loss(gap / 12))
-                else ()
-            )
-            if (
-                not any(self._choose_contour(self._outcomes_at_excess_loss(gap / x)) for x in shares)
-                or 2 * self.count > before["count"]
-            ):
+            shares = (1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 12) if self._is_negligible(self._outcomes_at(gap / 12)) else ()
+            if not any(self._try_cuts(self._outcomes_at(gap / x)) for x in shares) or 2 * self.count > before["count"]:
                 vars(self).update(before)
 
-    def _outcomes_at_excess_loss(self, excess: float) -> dict[Step, float]:
+    def _outcomes_at(self, excess: float) -> dict[Step, float]:
         size = {step: self._loss(step, 0.0) + excess for step in self.steps}
         return {s: minimise(lambda y, s=s: abs(self._loss(s, y) - size[s]), 0.0, 10 * self.widths[s], 30) for s in size}
 
     def _loss(self, step: Step, y: float) -> float:
         return float(exponents(step, step.terms(), acb(y))[1].real)
 
-    def _choose_contour(self, cuts: dict[Step, float]) -> bool:
+    def _try_cuts(self, cuts: dict[Step, float]) -> bool:
         # Section 6 of the proof in the package docstring. False: the frequent part is too large for the accuracy aimed
         # at.
         self.cuts = cuts
@@ -63,9 +56,7 @@ class Guide:
         self.above = self.theta + _minimise_positive(period)
         self.below = 1.0 if cuts else -_minimise_positive(lambda x: period(-self.theta - x))
         self.h = 2 * math.pi / max(period(self.above - self.theta), period(self.below - self.theta))
-        end, self._scale = min(
-            (self._smallest_height(scale), scale) for scale in ((6, 8) if cuts else (2.5, 5, 10, 20, 40))
-        )
+        end, self._scale = min((self._height(scale), scale) for scale in ((6, 8) if cuts else (2.5, 5, 10, 20, 40)))
         self.count = math.ceil(end / self.h)
         self.more_bits = 32 + sum(s.count for s in self.steps).bit_length() + max(0, int(math.log2(end + self.theta)))
         return True
@@ -170,7 +161,7 @@ class Guide:
         above, at, below = (self.log_bound(scale * x) for scale in (1.01, 1, 0.99))
         return (at + nats - math.log1p((12 * nats) ** 0.5)) / x, min(100 * abs(above + below - 2 * at) ** 0.5, 3) / x
 
-    def _smallest_height(self, scale: float) -> float:
+    def _height(self, scale: float) -> float:
         # the nodes beyond this height change nothing at the accuracy aimed at
         end = self.h
         while self.log_bound(self.theta, end, scale) > math.log(end) + self._target and end < 1e5 * self.h:
