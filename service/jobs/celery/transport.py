@@ -44,7 +44,7 @@ def make_transport(app: Celery, on_dropped: Callable[[str], None]) -> Any:
 
     class Transport(_redis.Transport):
         def _deliver(self, message: Any, queue: str) -> None:
-            if is_task_message(message):
+            if _is_task_message(message):
                 super()._deliver(make_message(app, queue), queue)
             else:
                 on_dropped("no message of a task of the service")
@@ -54,8 +54,7 @@ def make_transport(app: Celery, on_dropped: Callable[[str], None]) -> Any:
     return Transport
 
 
-def is_task_message(message: Any) -> bool:
-    """Return whether a decoded message names the only task of the service, TASK."""
+def _is_task_message(message: Any) -> bool:
     headers: Any = cast("Any", message).get("headers") if isinstance(message, dict) else None
     return isinstance(headers, dict) and cast("Any", headers).get("task") == TASK
 
