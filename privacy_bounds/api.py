@@ -131,14 +131,14 @@ class Asking(ABC):
         "remove" (with it), or "both" (the worse of both directions at each rate).
         """
         question = {"type": "trade_off", "false_positive_rates": false_positive_rates, "direction": direction}
-        path, request, notes = _about(run, "/v1/bounds", {"questions": [question], **options})
+        path, request, notes = _path_body_and_notes(run, "/v1/bounds", {"questions": [question], **options})
         return Call(path, request, lambda body, origin: cast("Power", _read_first(body, origin)), notes=notes)
 
     @final
     @asks
     def bounds(self, run: Run, questions: Object | Iterable[Object], **options: Unpack[Options]) -> Call[Bounds]:
         """Answer up to 256 questions about one run, and return the answers with both bounds in their order."""
-        path, request, notes = _about(run, "/v1/bounds", {"questions": _listed(questions), **options})
+        path, request, notes = _path_body_and_notes(run, "/v1/bounds", {"questions": _as_list(questions), **options})
         return Call(path, request, _read_bounds, notes=notes)
 
     @final
@@ -165,7 +165,7 @@ class Asking(ABC):
             "directions": directions,
         }
         given = {name: list(value) for name, value in sent.items() if value is not None}
-        path, request, notes = _about(run, "/v1/curves", {**given, **more})
+        path, request, notes = _path_body_and_notes(run, "/v1/curves", {**given, **more})
         return Call(path, request, _read_curves, notes=notes)
 
     @final
@@ -182,7 +182,9 @@ class Asking(ABC):
         """
         from privacy_bounds.reports import Calibration
 
-        path, request, notes = _about(run, "/v1/calibrations", {"free": free, "targets": _listed(targets), **more})
+        path, request, notes = _path_body_and_notes(
+            run, "/v1/calibrations", {"free": free, "targets": _as_list(targets), **more}
+        )
         return Call(path, request, Calibration.read, notes=notes)
 
     @final
@@ -201,7 +203,7 @@ class Asking(ABC):
         read = {name: read_run(run) for name, run in runs.items()}
         named = [{"name": name, "mechanism": mechanism} for name, (mechanism, _) in read.items()]
         notes = tuple(f"{name}: {note}" for name, (_, found) in read.items() for note in found)
-        request = {"runs": named, "questions": _listed(questions), **more}
+        request = {"runs": named, "questions": _as_list(questions), **more}
         return Call("/v1/comparisons", request, RunComparison.read, notes=notes)
 
     @final
@@ -223,8 +225,8 @@ class Asking(ABC):
             pointer: each if isinstance(each, Mapping | BaseModel) else {"values": each}
             for pointer, each in vary.items()
         }
-        members = {"vary": numbers, "combine": combine, **more, "questions": _listed(questions)}
-        path, request, notes = _about(run, "/v1/sweeps", members)
+        members = {"vary": numbers, "combine": combine, **more, "questions": _as_list(questions)}
+        path, request, notes = _path_body_and_notes(run, "/v1/sweeps", members)
         return Call(path, request, _read_sweep, notes=notes)
 
     @final
@@ -237,7 +239,7 @@ class Asking(ABC):
         """
         from privacy_bounds.reports import Assessment
 
-        path, request, notes = _about(run, "/v1/assessments", _judged(context, policy, more))
+        path, request, notes = _path_body_and_notes(run, "/v1/assessments", _judged(context, policy, more))
         return Call(path, request, Assessment.read, notes=notes)
 
     @final
@@ -254,7 +256,7 @@ class Asking(ABC):
         """
         if "/" not in form:
             raise InvalidArgument(f"form: a media type such as text/markdown, not {form!r}")
-        path, request, notes = _about(run, "/v1/assessments", _judged(context, policy, more))
+        path, request, notes = _path_body_and_notes(run, "/v1/assessments", _judged(context, policy, more))
         return Call(path, request, lambda body, _: _read_text(body, form), form, notes)
 
     @final
@@ -267,7 +269,7 @@ class Asking(ABC):
         """
         from privacy_bounds.reports import CheckedClaims
 
-        path, request, notes = _about(run, "/v1/claims", {"claims": _listed(claims), **more})
+        path, request, notes = _path_body_and_notes(run, "/v1/claims", {"claims": _as_list(claims), **more})
         return Call(path, request, CheckedClaims.read, notes=notes)
 
     @final
@@ -283,7 +285,7 @@ class Asking(ABC):
         from api_schemas.certificates import CertificatesResponse
 
         given = {} if value is None else {"value": "Infinity" if value == math.inf else value}
-        path, request, notes = _about(run, "/v1/certificates", {"question": question, **given, **more})
+        path, request, notes = _path_body_and_notes(run, "/v1/certificates", {"question": question, **given, **more})
         return Call(path, request, lambda body, _: read_response(CertificatesResponse, body), notes=notes)
 
     @final
@@ -314,21 +316,19 @@ class Asking(ABC):
     """Former name of `post`."""
 
 
-def _about(run: Run, path: str, members: Mapping[str, Any]) -> tuple[str, dict[str, Any], Notes]:
-    """Return path, body and notes of a request to `path` about the run `run`; `members` are its other members."""
+def _path_body_and_notes(run: Run, path: str, members: Mapping[str, Any]) -> tuple[str, dict[str, Any], Notes]:
     mechanism, notes = read_run(run)
     return path, {"mechanism": mechanism, **members}, notes
 
 
-def _listed(objects: Object | Iterable[Object]) -> list[Object]:
-    """Return questions, targets or claims as a list. A single object becomes a list of one."""
+def _as_list(objects: Object | Iterable[Object]) -> list[Object]:
     if isinstance(objects, Mapping | BaseModel):
         return [cast("Object", objects)]
     return list(objects)
 
 
 def _number(run: Run, question: Mapping[str, Any], options: Options) -> Call[Number]:
-    path, request, notes = _about(run, "/v1/bounds", {"questions": [question], **options})
+    path, request, notes = _path_body_and_notes(run, "/v1/bounds", {"questions": [question], **options})
     return Call(path, request, lambda body, origin: cast("Number", _read_first(body, origin)), notes=notes)
 
 

@@ -25,10 +25,9 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-def _awaited(
+def _as_coroutine(
     method: Callable[Concatenate[Asking, P], T],
 ) -> Callable[Concatenate[AsyncClient, P], Coroutine[Any, Any, T]]:
-    """Turn a blocking method of a client into a coroutine with the same arguments and the same answer."""
     waiting = cast("Any", method)
     build = cast("Callable[Concatenate[Asking, P], Call[T]]", waiting.build)
 
@@ -86,24 +85,24 @@ class AsyncClient:
         if isinstance(self.blocking, Client):
             self.blocking.close()
 
-    epsilon = _awaited(Asking.epsilon)
-    delta = _awaited(Asking.delta)
-    advantage = _awaited(Asking.advantage)
-    accuracy = _awaited(Asking.accuracy)
-    gdp_mu = _awaited(Asking.gdp_mu)
-    reconstruction = _awaited(Asking.reconstruction)
-    power = _awaited(Asking.power)
-    bounds = _awaited(Asking.bounds)
-    curves = _awaited(Asking.curves)
-    calibrate = _awaited(Asking.calibrate)
-    compare = _awaited(Asking.compare)
-    sweep = _awaited(Asking.sweep)
-    assess = _awaited(Asking.assess)
-    report = _awaited(Asking.report)
-    check = _awaited(Asking.check)
-    certify = _awaited(Asking.certify)
-    read = _awaited(Asking.read)
-    post = _awaited(Asking.post)
+    epsilon = _as_coroutine(Asking.epsilon)
+    delta = _as_coroutine(Asking.delta)
+    advantage = _as_coroutine(Asking.advantage)
+    accuracy = _as_coroutine(Asking.accuracy)
+    gdp_mu = _as_coroutine(Asking.gdp_mu)
+    reconstruction = _as_coroutine(Asking.reconstruction)
+    power = _as_coroutine(Asking.power)
+    bounds = _as_coroutine(Asking.bounds)
+    curves = _as_coroutine(Asking.curves)
+    calibrate = _as_coroutine(Asking.calibrate)
+    compare = _as_coroutine(Asking.compare)
+    sweep = _as_coroutine(Asking.sweep)
+    assess = _as_coroutine(Asking.assess)
+    report = _as_coroutine(Asking.report)
+    check = _as_coroutine(Asking.check)
+    certify = _as_coroutine(Asking.certify)
+    read = _as_coroutine(Asking.read)
+    post = _as_coroutine(Asking.post)
     ask = deprecated("Use `post`: `ask` is its former name.")(post)
 
     async def send(self, path: str, body: bytes, media_type: str = JSON) -> bytes:
@@ -171,8 +170,9 @@ class AsyncClient:
     ) -> bytes:
         """Send a request and return the whole body of the answer. Raise PrivacyBoundsError.
 
-        `method` and `path` are those of HTTP, and `media_type` is the accepted form of the answer. Requests that the
-        service refuses for lack of capacity are repeated for at most `retry_seconds`.
+        `method` and `path` are those of HTTP, `headers` are sent beside those of the client, and `media_type` is the
+        accepted form of the answer. Requests that the service refuses for lack of capacity are repeated for at most
+        `retry_seconds`.
         """
         from privacy_bounds.http import Repetition, is_busy
 
@@ -199,7 +199,6 @@ class AsyncClient:
             return await self._receive(response)
 
     async def _receive(self, response: httpx2.Response) -> bytes:
-        """Return the body of a successful response. Raise the error of an unsuccessful response."""
         from privacy_bounds.http import Body
 
         received = Body(self._service.address, response)
@@ -226,7 +225,7 @@ class AsyncClient:
         url = address.url_of(path)
         sent = {"Accept": media_type, **(headers or {})}
         with translated_errors(address):
-            async with self._http().stream(method, url, content=body, headers=sent) as response:
+            async with self._connections().stream(method, url, content=body, headers=sent) as response:
                 check_head(response, address, media_type)
                 if response.is_error:
                     await self._receive(response)
@@ -243,11 +242,8 @@ class AsyncClient:
             raise InvalidArgument("Jobs and estimates need a service: AsyncClient with an address.")
         return self.blocking
 
-    def _http(self) -> httpx2.AsyncClient:
-        """Return the connections of the running event loop.
-
-        Connections of an earlier event loop cannot be used any more.
-        """
+    def _connections(self) -> httpx2.AsyncClient:
+        # connections of an earlier event loop cannot be used any more
         loop = asyncio.get_running_loop()
         if self._opened is None or self._loop is not loop:
             import httpx2

@@ -130,8 +130,9 @@ class Client(Asking):
     ) -> bytes:
         """Send a request and return the whole body of the answer. Raise PrivacyBoundsError.
 
-        `method` and `path` are those of HTTP, and `media_type` is the accepted form of the answer. Requests that the
-        service refuses for lack of capacity are repeated for at most `retry_seconds`.
+        `method` and `path` are those of HTTP, `headers` are sent beside those of the client, and `media_type` is the
+        accepted form of the answer. Requests that the service refuses for lack of capacity are repeated for at most
+        `retry_seconds`.
         """
         from privacy_bounds.http import Repetition, is_busy
 
@@ -158,7 +159,6 @@ class Client(Asking):
             return self._receive(response)
 
     def _receive(self, response: httpx2.Response) -> bytes:
-        """Return the body of a successful response. Raise the error of an unsuccessful response."""
         from privacy_bounds.http import Body
 
         received = Body(self.address, response)
@@ -184,7 +184,10 @@ class Client(Asking):
         address = self.address
         url = address.url_of(path)
         sent = {"Accept": media_type, **(headers or {})}
-        with translated_errors(address), self._http().stream(method, url, content=body, headers=sent) as response:
+        with (
+            translated_errors(address),
+            self._connections().stream(method, url, content=body, headers=sent) as response,
+        ):
             check_head(response, address, media_type)
             if response.is_error:
                 self._receive(response)
@@ -195,8 +198,8 @@ class Client(Asking):
         """Seconds for which refused requests are repeated, and for which a job waits for an absent service."""
         return self.address.retry_seconds
 
-    def _http(self) -> httpx2.Client:
-        """Return the connections of this process. A forked process must not use the connections of its parent."""
+    def _connections(self) -> httpx2.Client:
+        # a forked process must not use the connections of its parent
         if self._opened is None or self._process != os.getpid():
             import httpx2
 

@@ -131,10 +131,10 @@ def translated_errors(address: Address) -> Generator[None]:
 
 
 def check_head(response: httpx2.Response, address: Address, media_type: str) -> None:
-    """Check the status and the headers of a response without a problem.
+    """Raise InvalidAnswer if the status and headers of a response are none that a client can use.
 
-    Raise InvalidAnswer for a redirect, an unknown compression, or another media type of a successful response.
-    `media_type` is the requested media type, which a response without a media type is assumed to have.
+    That is a redirect, an unknown compression, or another media type than `media_type` of a successful response. A
+    response without a media type is assumed to have the requested one. `address` is the service that errors name.
     """
     name, status = address.name, response.status_code
     if response.has_redirect_location or HTTPStatus.MULTIPLE_CHOICES <= status < HTTPStatus.BAD_REQUEST:
@@ -196,11 +196,11 @@ class Body:
 def error_of(body: bytes, response: httpx2.Response, address: Address) -> PrivacyBoundsError:
     """Return the error that an unsuccessful HTTP response describes.
 
-    It is Refused for a problem of the service, Unreachable for a status of a proxy or of lacking capacity without a
-    problem, else InvalidAnswer.
+    `address` is the service that the error names. The error is Refused for a problem of the service, Unreachable for a
+    status of a proxy or of lacking capacity without a problem, else InvalidAnswer.
     """
     status = response.status_code
-    retry_after = _retry_after(response.headers.get("Retry-After")) if status in BUSY else None
+    retry_after = _retry_after_seconds(response.headers.get("Retry-After")) if status in BUSY else None
     problem = _problem_of(body)
     if problem is not None:
         return Refused(problem, retry_after)
@@ -210,10 +210,6 @@ def error_of(body: bytes, response: httpx2.Response, address: Address) -> Privac
 
 
 def _problem_of(body: bytes) -> Problem | None:
-    """Return the problem in a body, or None if there is none.
-
-    A problem of an unknown type becomes one of the type `/problems/http-error`.
-    """
     from api_schemas.problems import Problem
 
     try:
@@ -227,8 +223,7 @@ def _problem_of(body: bytes) -> Problem | None:
         return None
 
 
-def _retry_after(header: str | None) -> float | None:
-    """Return the seconds of a `Retry-After` header, a number or a date. The result is None without a valid header."""
+def _retry_after_seconds(header: str | None) -> float | None:
     if header is None:
         return None
     try:
@@ -275,5 +270,4 @@ def is_busy(error: Exception) -> bool:
 
 
 def _printable(text: str) -> str:
-    """Return the first 200 characters of a server's text, in one line of printable ones, for an error message."""
     return "".join(each if each.isprintable() else "?" for each in text[:LONGEST_SHOWN]).rstrip(". ")

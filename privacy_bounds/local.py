@@ -20,11 +20,11 @@ class Local(Asking):
     """
 
     def __init__(self) -> None:
-        _core()
+        _import_core()
 
     @override
     def send(self, path: str, body: bytes, media_type: str = JSON) -> bytes:
-        core = _core()
+        core = _import_core()
         try:
             computation = core.resource_by_path(path)
         except ValueError as error:
@@ -37,8 +37,7 @@ class Local(Asking):
         return found
 
 
-def _core() -> ModuleType:
-    """Return the module that evaluates resources. Raise NotInstalled."""
+def _import_core() -> ModuleType:
     try:
         from service.command import in_process
     except ImportError as error:

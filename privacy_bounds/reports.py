@@ -60,7 +60,7 @@ class Report(Response, ABC):
 
     @classmethod
     def read(cls, body: bytes, origin: Origin) -> Self:
-        """Parse a response body as a value of this class, with the request behind it. Raise InvalidAnswer."""
+        """Parse a response body as a value of this class, with the request `origin` behind it. Raise InvalidAnswer."""
         report = read_response(cls, body)
         report._origin = origin  # noqa: SLF001 - an instance of this class
         return report
@@ -70,8 +70,7 @@ class Report(Response, ABC):
 class Assessment(Report, AssessmentsResponse):
     """Assessment of a run: standard questions for every attacker, hazards, assumptions, statement and verdict.
 
-    It has all members of the response of `POST /v1/assessments`. A hazard is a known way in which a run is less private
-    than described.
+    It has all members of the response of `POST /v1/assessments`.
     """
 
     def plot(self) -> Any:

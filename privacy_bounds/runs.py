@@ -80,7 +80,7 @@ def _short_form(run: Run) -> dict[str, Any] | None:
 
 
 def _is_flat(run: Run) -> bool:
-    """Return whether `run` is a non-empty list of numbers and texts, which is the state of no library."""
+    # no library has such a state
     if not isinstance(run, list | tuple):
         return False
     row = cast("Sequence[Any]", run)
@@ -105,11 +105,7 @@ def foreign_state(run: Run) -> Any:
 
 
 def _merge_rows(history: Any) -> Any:
-    """Merge equal neighbouring rows (noise, rate, steps) of a history.
-
-    A history with rows of another form is returned unchanged. An accountant that is stepped manually may have a million
-    equal rows.
-    """
+    # an accountant that is stepped manually may have a million equal rows
     if not isinstance(history, list | tuple):
         return history
     merged: list[Any] = []

@@ -67,7 +67,7 @@ class Sweep:
         last column describes the problem of a point without answers.
         """
         response = self.response
-        columns = _varied(response)
+        columns = _varied_columns(response)
         beside = () if response.worst_case is None else response.worst_case.answers
         for prefix, answers in (("", response.answers), ("worst case ", beside)):
             for answer in answers:
@@ -82,28 +82,23 @@ class Sweep:
         return self.origin.plot()
 
     def __repr__(self) -> str:
-        lines = aligned(*_sweep_cells(self.response))
+        lines = aligned(*_sweep_header_and_rows(self.response))
         return shortened_lines([*self.origin.notes, f"sweep of {self.response.points} points", *lines])
 
     def _repr_html_(self) -> str:
-        header, rows = _sweep_cells(self.response)
+        header, rows = _sweep_header_and_rows(self.response)
         return html_table(header, rows, caption=f"Sweep of {self.response.points} points", notes=self.origin.notes)
 
 
-def _varied(response: SweepsResponse) -> Columns:
-    """Return columns with the varied numbers of a sweep.
-
-    Their names are the last parts of their pointers, or the pointers if these parts are ambiguous.
-    """
+def _varied_columns(response: SweepsResponse) -> Columns:
     columns: Columns = {pointer.rpartition("/")[2]: list(column) for pointer, column in response.columns.items()}
     if len(columns) < len(response.columns):  # two places of one name
         columns = {pointer: list(column) for pointer, column in response.columns.items()}
     return columns
 
 
-def _sweep_cells(response: SweepsResponse) -> tuple[list[str], list[list[str]]]:
-    """Return the header and the rows of a table with the safe bounds of a sweep, rounded towards less privacy."""
-    varied = _varied(response)
+def _sweep_header_and_rows(response: SweepsResponse) -> tuple[list[str], list[list[str]]]:
+    varied = _varied_columns(response)
     directions = [
         question_direction(response.questions[answer.question], answer.reads or "power") for answer in response.answers
     ]

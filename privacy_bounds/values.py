@@ -74,16 +74,16 @@ class Number:
         return _answers_html([self.answer], self.response, self.origin)
 
     def __le__(self, other: object) -> bool:
-        return NotImplemented if (ends := _bounds_of(other)) is None else _bounds_of_number(self)[1] <= ends[0]
+        return NotImplemented if (ends := _bounds_of_operand(other)) is None else _bounds_of_number(self)[1] <= ends[0]
 
     def __lt__(self, other: object) -> bool:
-        return NotImplemented if (ends := _bounds_of(other)) is None else _bounds_of_number(self)[1] < ends[0]
+        return NotImplemented if (ends := _bounds_of_operand(other)) is None else _bounds_of_number(self)[1] < ends[0]
 
     def __ge__(self, other: object) -> bool:
-        return NotImplemented if (ends := _bounds_of(other)) is None else _bounds_of_number(self)[0] >= ends[1]
+        return NotImplemented if (ends := _bounds_of_operand(other)) is None else _bounds_of_number(self)[0] >= ends[1]
 
     def __gt__(self, other: object) -> bool:
-        return NotImplemented if (ends := _bounds_of(other)) is None else _bounds_of_number(self)[0] > ends[1]
+        return NotImplemented if (ends := _bounds_of_operand(other)) is None else _bounds_of_number(self)[0] > ends[1]
 
 
 def _bounds_of_number(number: Number) -> tuple[float, float]:
@@ -92,8 +92,7 @@ def _bounds_of_number(number: Number) -> tuple[float, float]:
     return number.lower, number.upper
 
 
-def _bounds_of(other: object) -> tuple[float, float] | None:
-    """Return the bounds of `other`, the right side of a comparison; None if it is neither a number nor a Number."""
+def _bounds_of_operand(other: object) -> tuple[float, float] | None:
     if isinstance(other, Number):
         return _bounds_of_number(other)
     return (float(other), float(other)) if isinstance(other, Real) else None
@@ -169,10 +168,10 @@ class Bounds:
         return len(self.response.answers)
 
     def __iter__(self) -> Iterator[Number | Power]:
-        return (to_value(answer, self.response, self.origin) for answer in self.response.answers)
+        return (_to_value(answer, self.response, self.origin) for answer in self.response.answers)
 
     def __getitem__(self, index: int) -> Number | Power:
-        return to_value(self.response.answers[index], self.response, self.origin)
+        return _to_value(self.response.answers[index], self.response, self.origin)
 
     @property
     def answers(self) -> tuple[Number | Power, ...]:
@@ -205,11 +204,6 @@ class Bounds:
 
 
 def _answers_html(answers: list[Answer], response: BoundsResponse, origin: Origin) -> str:
-    """Return answers as an HTML table.
-
-    If the threat model is weaker than the worst case, the worst-case answers follow below. `origin` has notes on how
-    the run was read.
-    """
     rows = [row for answer in answers for row in answer_rows(answer)]
     if response.worst_case is not None:
         asked = [answer.question for answer in answers]
@@ -224,11 +218,7 @@ def _answers_html(answers: list[Answer], response: BoundsResponse, origin: Origi
     return html_table(ANSWER_HEADER, rows, notes=notes)
 
 
-def to_value(answer: Answer, response: BoundsResponse, origin: Origin = NO_ORIGIN) -> Number | Power:
-    """Return an answer as a Power if it is a trade-off curve, and as a Number otherwise.
-
-    `response` is the whole response that contains the answer, and `origin` the request behind it.
-    """
+def _to_value(answer: Answer, response: BoundsResponse, origin: Origin = NO_ORIGIN) -> Number | Power:
     if answer.type == "trade_off":
         powers = [point["power"] for point in answer.points]
         return Power(

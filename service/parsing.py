@@ -122,7 +122,7 @@ def reject_duplicate_keys(text: str) -> None:
 
 
 def _reject_non_finite(body: bytes) -> None:
-    """Raise NotANumber for NaN and infinities. The validator has parsed the body, so that its depth is limited."""
+    # the validator has parsed the body, so that its depth is limited
     if b"NaN" in body or b"Infinity" in body:
         read = json.loads(
             body, object_pairs_hook=_ObjectPairs, parse_float=str, parse_int=str, parse_constant=_NonFiniteConstant

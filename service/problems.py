@@ -422,19 +422,15 @@ def definition_of(error: Exception) -> ProblemDefinition:
 
 
 def problem_of(error: Exception, instance: str, request_id: str) -> Problem:
-    """Return the problem that reports an exception. It contains no request data and no text of unknown exceptions.
+    """Return the problem that reports an exception, without request data and texts of unknown exceptions.
 
-    `instance` is the URI of the request that failed.
+    `instance` is the URI of the request that failed, and `request_id` its id in the log.
     """
     definition = definition_of(error)
-    return definition.problem(instance=instance, request_id=request_id, **_details(error, definition.guidance))
+    return definition.problem(instance=instance, request_id=request_id, **_members_by_error(error, definition.guidance))
 
 
-def _details(error: Exception, guidance: str) -> dict[str, Any]:
-    """Return the members of a problem document that depend on the error.
-
-    `guidance` is the remedy of the error's problem type.
-    """
+def _members_by_error(error: Exception, guidance: str) -> dict[str, Any]:
     match error:
         case InvalidRequest() | MalformedJson():
             return _body_details(tuple(field_errors(error.validation)))

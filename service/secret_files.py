@@ -28,7 +28,7 @@ def read_secret_files(environment: Mapping[str, str], names: Iterable[str]) -> t
         if not path:
             continue
         try:
-            value = _read(Path(path)) if not environment.get(name) else None
+            value = _read_secret(Path(path)) if not environment.get(name) else None
         except ValueError as error:
             sentences.append(f"{name}{SUFFIX} is not accepted: {error}.")
         except OSError as error:
@@ -42,8 +42,7 @@ def read_secret_files(environment: Mapping[str, str], names: Iterable[str]) -> t
     return values, sentences
 
 
-def _read(path: Path) -> str:
-    """Return the content of the file of a secret without newlines at its end. Raise ValueError or OSError."""
+def _read_secret(path: Path) -> str:
     with path.open("rb") as file:
         content = file.read(LONGEST_SECRET_BYTES + 1)
     if len(content) > LONGEST_SECRET_BYTES:

@@ -6,9 +6,13 @@ import itertools
 from collections import defaultdict
 from collections.abc import Iterable
 from random import Random
-from typing import Any
+from typing import Any, Final
 
 import pytest
+
+MOST_CASES: Final = 6
+"""Number of cases that `make test` runs of a test in `SAMPLED`, unless the test has `sample_of`."""
+SAMPLED: Final = ("tests/privacy/", "tests/resources/")
 
 
 def thorough(*values: Any) -> Any:
@@ -35,14 +39,15 @@ def sample_of(count: int) -> pytest.MarkDecorator:
 
 
 def mark_cases_beyond_samples(items: Iterable[pytest.Item]) -> None:
-    """Mark the cases of tests with `sample_of` that are not drawn as slow."""
+    """Mark the cases that are not drawn as slow, for tests with `sample_of` and for all tests in `SAMPLED`."""
     families: dict[str, list[pytest.Function]] = defaultdict(list)
     for item in items:
-        if isinstance(item, pytest.Function) and item.get_closest_marker("sample_of") and not _is_slow(item):
+        if isinstance(item, pytest.Function) and hasattr(item, "callspec") and not _is_slow(item):
             families[item.nodeid.partition("[")[0]].append(item)
     for name, family in families.items():
-        [mark] = (each for each in family[0].iter_markers("sample_of"))
-        for item in _beyond(family, mark.args[0], Random(name)):
+        default = MOST_CASES if name.startswith(SAMPLED) else len(family)
+        mark = family[0].get_closest_marker("sample_of")
+        for item in _beyond(family, mark.args[0] if mark else default, Random(name)):
             item.add_marker(pytest.mark.thorough)
 
 

@@ -128,16 +128,16 @@ def _decide(enclosure: Callable[[int], arb], claimed: Fraction) -> CheckerVerdic
                 reason = str(error) if isinstance(error, NotDecided) else "a double that chooses the proof overflows"
                 break
             if found <= ball(claimed):
-                return CheckerVerdict("proved", "the upper bound is at most the claim", *_decimals(found))
+                return CheckerVerdict("proved", "the upper bound is at most the claim", *_outward_decimals(found))
             if found > ball(claimed):
-                return CheckerVerdict("refuted", "the lower bound is above the claim", *_decimals(found))
+                return CheckerVerdict("refuted", "the lower bound is above the claim", *_outward_decimals(found))
             reason = "the claim lies inside the enclosure"
             if not found.rad() < abs(found.mid()):
                 break
-    return CheckerVerdict("not_decided", reason, *(() if found is None else _decimals(found)))
+    return CheckerVerdict("not_decided", reason, *(() if found is None else _outward_decimals(found)))
 
 
-def _decimals(found: arb) -> tuple[str, str]:
-    """Return decimals below and above the ball `found`, rounded outward: the printed radius covers the rounding."""
+def _outward_decimals(found: arb) -> tuple[str, str]:
+    # the printed radius covers the rounding
     margin = abs(found) * arb(10) ** -28
     return (found - margin).lower().str(30, radius=False), (found + margin).upper().str(30, radius=False)

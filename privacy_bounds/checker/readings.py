@@ -12,11 +12,7 @@ from privacy_bounds.checker.steps import Direction, NotDecided, Step, Terms, bal
 
 
 def _as_one_step(steps: Sequence[Step]) -> tuple[Terms, bool] | None:
-    """Return weights and centres of the run as one step, and whether the step is mirrored, or None.
-
-    None means that the run is neither a single step nor a run of plain Gaussian steps. A mirrored step compares a law
-    with its mirror image about 0, as when one record replaces another.
-    """
+    # None: several steps of which one is not plain Gaussian
     sampled, mu_squared = split(steps)
     if not sampled:
         return [(arb(1), ball(mu_squared).sqrt())], False
@@ -25,7 +21,7 @@ def _as_one_step(steps: Sequence[Step]) -> tuple[Terms, bool] | None:
 
 
 def profile(steps: Sequence[Step], direction: Direction, near: float, nats: int) -> Callable[[arb], arb]:
-    """Return the privacy profile delta of a run as a function of eps (nats), whose values are balls.
+    """Return a function that encloses the privacy profile delta(eps) of a run in a ball, with eps in nats.
 
     Near eps = `near` the radii aim at an absolute error of e^-`nats`. `direction` is "add" or "remove". If `near` is
     beyond the extreme loss of a run that never samples the record, the function is a closed form there, and NaN on the
@@ -69,52 +65,37 @@ def largest_power(steps: Sequence[Step], direction: Direction, alpha: Fraction, 
 
 
 def _delta_of_one(terms: Terms, mirrored: bool, direction: Direction, eps: arb) -> arb:
-    """Return the privacy profile delta(eps) of one step, whose best test has the threshold y* with L(y*) = +-eps.
-
-    L is the loss at the outcome y. The sign is minus for the direction remove of a step that is not mirrored, else
-    plus. `terms` has the shifts and weights of the step. A `mirrored` step has the negated shifts without the record.
-    """
+    # The best test has the threshold y* at which the loss is eps, or -eps for the direction remove of a step that is
+    # not mirrored. A mirrored step has the negated shifts without the record.
     sign = 1 if direction == "add" or mirrored else -1
 
     def loss(y: arb) -> arb:
         return (log_ratio(terms, acb(y)) - (log_ratio(terms, acb(-y)) if mirrored else 0)).real
 
     with ctx.workprec(2 * ctx.prec + 64):
-        p, q = _masses(terms, mirrored, sign, _root(loss, sign * eps))
+        p, q = _masses_beyond(terms, mirrored, sign, _bisect_root(loss, sign * eps))
         return p - eps.exp() * q if sign > 0 else q - eps.exp() * p
 
 
 def _power_of_one(terms: Terms, mirrored: bool, direction: Direction, alpha: arb) -> arb:
-    """Return the largest power of a test of one step at the false positive rate `alpha`.
-
-    `terms` has the shifts and weights of the step. A `mirrored` step has the negated shifts without the record.
-    `direction` is "add" (H0 is the data without the record) or "remove" (with it).
-    """
     sign, null = (1, 1) if direction == "add" or mirrored else (-1, 0)
 
     def rate(y: arb) -> arb:
-        return -sign * _masses(terms, mirrored, sign, y)[null]
+        return -sign * _masses_beyond(terms, mirrored, sign, y)[null]
 
     with ctx.workprec(2 * ctx.prec + 64):
-        return _masses(terms, mirrored, sign, _root(rate, -sign * alpha))[1 - null]
+        return _masses_beyond(terms, mirrored, sign, _bisect_root(rate, -sign * alpha))[1 - null]
 
 
-def _masses(terms: Terms, mirrored: bool, sign: int, y: arb) -> tuple[arb, arb]:
-    """Return the probabilities of outcomes beyond y with the record (P) and without it (Q).
-
-    Outcomes are on the right of y for `sign` 1, and on the left for -1. `terms` has the shifts and weights of the step;
-    with `mirrored`, outcomes without the record have the negated shifts.
-    """
+def _masses_beyond(terms: Terms, mirrored: bool, sign: int, y: arb) -> tuple[arb, arb]:
+    # masses beyond y with the record (P) and without it (Q)
     p = sum((w * upper_tail(sign * (y - m)) for w, m in terms), arb(0))
     q = sum((w * upper_tail(y + m) for w, m in terms), arb(0)) if mirrored else upper_tail(sign * y)
     return p, q
 
 
-def _root(rising: Callable[[arb], arb], value: arb) -> arb:
-    """Return a ball that contains the root y of `rising`(y) = `value`, by bisection with proved signs.
-
-    Raise NotDecided if there is no root between -2^120 and 2^120.
-    """
+def _bisect_root(rising: Callable[[arb], arb], value: arb) -> arb:
+    # the signs at both ends of the ball are proved
     low, high = arb(-1), arb(1)
     while not (rising(low) < value < rising(high)):
         low, high = 2 * low, 2 * high

@@ -12,9 +12,11 @@ from collections.abc import Callable, Generator, Hashable, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Final, Protocol, cast, final
 
+from typing_extensions import override
+
 from service.access.api_keys import ApiKey, key_from_record
 from service.access.errors import KeyStoreError
-from service.access.key_store import MOST_KEYS, StoredKey
+from service.access.key_store import MOST_KEYS, KeyStore, StoredKey
 
 KEYS: Final = "privacy_bounds:access:keys"
 REVISION: Final = "privacy_bounds:access:revision"
@@ -41,7 +43,7 @@ class Seal(Protocol):
 
 
 @final
-class RedisKeys:
+class RedisKeys(KeyStore):
     """Store of API keys in a hash of Redis.
 
     The first of the `seal_keys` seals entries and makes digests, and entries sealed with any of them are accepted.
@@ -60,24 +62,25 @@ class RedisKeys:
             (seal_of(each), hmac.digest(each.encode(), b"privacy-bounds api keys", "sha256")) for each in seal_keys
         ]
 
+    @override
     def revision(self) -> Hashable:
-        """Return the number of changes of the stored API keys so far, or None before the first."""
         with self._translated():
             found: Hashable = self._client.get(REVISION)
             return found
 
+    @override
     def read(self) -> list[StoredKey]:
-        """Return all stored API keys whose authentication code is valid, and skip all other entries."""
         with self._translated():
             entries: dict[bytes, bytes] = self._client.hgetall(KEYS)
         return [key for name, entry in entries.items() if (key := self._opened(name, entry)) is not None]
 
+    @override
     def digest_key(self) -> bytes:
-        """Return the secret key for digests of API keys, which follows from the first seal key."""
+        # follows from the first seal key, so that nothing has to be stored
         return self._seals[0][1]
 
+    @override
     def put(self, key: ApiKey) -> None:
-        """Add an API key, or replace the stored key with its id. Raise KeyStoreError for more than 10 000 keys."""
         seal, _ = self._seals[0]
         with self._translated():
             if self._client.hlen(KEYS) >= MOST_KEYS and not self._client.hexists(KEYS, key.id):
@@ -85,8 +88,8 @@ class RedisKeys:
             entry = seal.sign(KIND, key.id, json.dumps(key.record()).encode())
             self._client.pipeline().hset(KEYS, key.id, entry).incr(REVISION).execute()
 
+    @override
     def remove(self, identifier: str) -> bool:
-        """Remove the API key with this id, and return whether it was stored."""
         with self._translated():
             removed, _ = self._client.pipeline().hdel(KEYS, identifier).incr(REVISION).execute()
             return bool(removed)

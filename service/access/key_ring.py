@@ -55,7 +55,7 @@ class KeyRing:
             raise Unauthenticated(is_wrong=True)
         identifier, secret = found.groups()
         if identifier not in self._keys:
-            await self._refresh_for(identifier)
+            await self._refresh_for_unknown(identifier)
         stored = self._keys.get(identifier)
         digest_key = _NO_DIGEST if stored is None else stored.digest_key
         expected = _NO_DIGEST if stored is None else stored.key.digest_bytes
@@ -75,18 +75,15 @@ class KeyRing:
             self._reading = asyncio.create_task(self._read_store())
         await asyncio.shield(self._reading)
 
-    async def _refresh_for(self, identifier: bytes) -> None:
-        """Wait until the API key with this id is in memory, and read the store of keys once more if it is not.
-
-        The key may have been created just now.
-        """
+    async def _refresh_for_unknown(self, identifier: bytes) -> None:
+        # the key may have been created just now
         now = time.monotonic()
         while identifier not in self._keys and self._began < now:
             await asyncio.sleep(max(0.0, self._began + UNKNOWN_SECONDS - time.monotonic()))
             await self.refresh()
 
     async def keep_current(self) -> None:
-        """Read the store of API keys every second (REFRESH_SECONDS) if it has changed, without end."""
+        """Read the store of API keys every second if it has changed, without end."""
         while True:
             await asyncio.sleep(REFRESH_SECONDS)
             await self.refresh()
@@ -94,7 +91,7 @@ class KeyRing:
     async def _read_store(self) -> None:
         began = time.monotonic()
         try:
-            found = await asyncio.to_thread(self._changed)
+            found = await asyncio.to_thread(self._changed_keys)
         except KeyStoreError as error:
             failure = str(error)
         else:
@@ -106,8 +103,7 @@ class KeyRing:
             self.failure = failure
             self._report(failure)
 
-    def _changed(self) -> tuple[Hashable, dict[bytes, StoredKey]] | None:
-        """Return the revision of the store and its API keys by id, or None if the revision is the known one."""
+    def _changed_keys(self) -> tuple[Hashable, dict[bytes, StoredKey]] | None:
         revision = self._store.revision()
         if revision == self._revision:
             return None

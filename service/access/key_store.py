@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Protocol, final
 
+from typing_extensions import override
+
 from service.access.api_keys import SECRET_BYTES, ApiKey, key_from_record
 from service.access.errors import KeyStoreError
 
@@ -59,7 +61,7 @@ class KeyStore(Protocol):
 
 
 @final
-class KeyFile:
+class KeyFile(KeyStore):
     """Store of API keys in the file `keys.json` of a folder, beside `keys.secret`, the secret key of their digests.
 
     Both files have mode 0600. A change replaces the file, so that readers see the keys before or after it. Writers take
@@ -69,11 +71,9 @@ class KeyFile:
     def __init__(self, folder: Path) -> None:
         self._path, self._secret = folder / FILE_NAME, folder / SECRET_NAME
 
+    @override
     def revision(self) -> Hashable:
-        """Return a value that changes with the file of API keys, or None without a file.
-
-        It is the identity of the file and the time of its last change.
-        """
+        # the identity of the file and the time of its last change
         with _translated(self._path):
             try:
                 found = self._path.stat()
@@ -81,30 +81,30 @@ class KeyFile:
                 return None
             return found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size
 
+    @override
     def read(self) -> list[StoredKey]:
-        """Return all API keys in the file, none without a file. Raise KeyStoreError for a damaged file."""
         with _translated(self._path):
             keys = self._keys()
             return [StoredKey(key, self._read_secret()) for key in keys] if keys else []
 
+    @override
     def digest_key(self) -> bytes:
-        """Return the secret key for digests of API keys, and create it for the first key."""
         with _translated(self._secret):
             self._make_folder()
             if not self._secret.exists():
-                _write_new(self._secret, secrets.token_bytes(SECRET_BYTES), replaces=False)
+                _write_complete(self._secret, secrets.token_bytes(SECRET_BYTES), replaces=False)
             return self._read_secret()
 
+    @override
     def put(self, key: ApiKey) -> None:
-        """Add an API key to the file, or replace the key with its id. Raise KeyStoreError for more than 10 000 keys."""
         with _translated(self._path), self._locked():
             others = [each for each in self._keys() if each.id != key.id]
             if len(others) >= MOST_KEYS:
                 raise KeyStoreError(f"there are {MOST_KEYS} keys; revoke some first")
             self._write([*others, key])
 
+    @override
     def remove(self, identifier: str) -> bool:
-        """Remove the API key with this id from the file, and return whether it was stored."""
         with _translated(self._path), self._locked():
             keys = self._keys()
             left = [each for each in keys if each.id != identifier]
@@ -133,7 +133,7 @@ class KeyFile:
 
     def _write(self, keys: list[ApiKey]) -> None:
         content = {"version": VERSION, "keys": [each.record() for each in keys]}
-        _write_new(self._path, json.dumps(content, indent=1).encode() + b"\n", replaces=True)
+        _write_complete(self._path, json.dumps(content, indent=1).encode() + b"\n", replaces=True)
 
     def _make_folder(self) -> None:
         self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -149,8 +149,7 @@ class KeyFile:
             os.close(lock)
 
 
-def _write_new(path: Path, content: bytes, *, replaces: bool) -> None:
-    """Write a file of mode 0600 that appears complete. Without `replaces`, an existing file stays."""
+def _write_complete(path: Path, content: bytes, *, replaces: bool) -> None:
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:

@@ -53,14 +53,14 @@ class SigningKey:
 def read_key_set(content: bytes) -> tuple[SigningKey, ...]:
     """Return the keys of a JSON Web Key set that can verify a token. Raise InvalidKeySet without such a key.
 
-    Only the first 64 keys are read. Symmetric keys, private keys, keys for encryption, short keys and points of small
-    order are left out.
+    `content` is the set as bytes, of which only the first 64 keys are read. Symmetric keys, private keys, keys for
+    encryption, short keys and points of small order are left out.
     """
     if len(content) > LARGEST_SET_BYTES:
         raise InvalidKeySet(f"the JWK set is longer than {LARGEST_SET_BYTES} bytes")
     try:
         listed: list[Any] = json.loads(content)["keys"]
-        found = [_signing_key(each) for each in listed[:MOST_SIGNING_KEYS]]
+        found = [_token_verification_key(each) for each in listed[:MOST_SIGNING_KEYS]]
     except (ValueError, KeyError, TypeError, RecursionError):
         raise InvalidKeySet("the document is not a JWK set") from None
     keys = tuple(key for key in found if key is not None)
@@ -69,8 +69,7 @@ def read_key_set(content: bytes) -> tuple[SigningKey, ...]:
     return keys
 
 
-def _signing_key(jwk: Any) -> SigningKey | None:
-    """Return the key that a JSON Web Key describes if it can verify tokens, or None for any other key."""
+def _token_verification_key(jwk: Any) -> SigningKey | None:
     if not isinstance(jwk, dict):
         return None
     jwk = cast("dict[str, Any]", jwk)

@@ -115,7 +115,6 @@ class Administration:
         return QueueState(active=active, workers=workers, age_seconds=self._age_seconds, now=time.time())
 
     def _storage_problem(self) -> str | None:
-        """Return a phrase that says why the job storage is not writable, or None if it is writable."""
         try:
             self._repository.probe()
         except JobsUnavailable as error:

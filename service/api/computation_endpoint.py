@@ -62,7 +62,7 @@ async def answer_computation(computation: Computation[Any, Any], request: Reques
     rendering = renderings.get(media_type)
     if rendering is not None:
         services.renderings.prewarm(rendering)
-    answer = await _compute(computation, request, services)
+    answer = await _compute_or_enqueue(computation, request, services)
     if isinstance(answer, Response):
         return answer
     context = request_context(request.scope)
@@ -83,14 +83,9 @@ async def answer_computation(computation: Computation[Any, Any], request: Reques
     return result_response(request, answer.digest, answer.body, headers)
 
 
-async def _compute(
+async def _compute_or_enqueue(
     computation: Computation[Any, Any], request: Request, services: AppServices
 ) -> ComputedResult | Response:
-    """Return the JSON result of a request, or the response of the job that computes it.
-
-    Only a request with `Prefer: respond-async` becomes a job. Raise UnsupportedMediaType for a body that is neither
-    JSON nor an archive that the resource takes.
-    """
     sent = dict(request.scope["headers"])
     media_type = media_type_of(sent)
     if media_type == JSON:
@@ -106,11 +101,7 @@ async def _compute(
 
 
 async def _signed_response(answer: ComputedResult, request: Request, headers: dict[str, str]) -> Response:
-    """Return the signed statement about an answer as a response with these headers.
-
-    Raise OutOfTime for an answer that the time limit cut short. Such an answer has no digest, and computing it again
-    may give another one.
-    """
+    # an answer that the time limit cut short has no digest, and computing it again may give another one
     if answer.cache == "unstored":
         raise OutOfTime(services_of(request).settings.time_limit_seconds)
     headers["Content-Location"] = f"/v1/results/{answer.digest}"
@@ -124,11 +115,6 @@ async def _rendered_response(
     request: Request,
     headers: dict[str, str],
 ) -> Response:
-    """Return an answer in the media type of `rendering`, which is not JSON.
-
-    `computation` is the resource. The response has an entity tag of its own, unless parts of it are missing. Text of
-    some length (SHORTEST_BYTES) is compressed if the client accepts gzip.
-    """
     is_gzip = rendering.is_text and accepts_gzip(request)
     signer = services_of(request).signer if rendering.media_type == HTML else None
     key = "" if signer is None else f";{signer.keys.id}"
@@ -154,15 +140,8 @@ async def _rendered_response(
 async def _answer_archive(
     computation: Computation[Any, Any], read: Callable[[bytes], Any], request: Request, declared: bytes | None
 ) -> ComputedResult:
-    """Return the result of a request whose body is an archive of NumPy arrays (`.npz`).
-
-    `read` parses the archive, and `declared` is its Content-Length. An archive may be much longer than JSON, and is not
-    cached by its bytes.
-
-    Raise BodyTooLarge, InvalidRequest and QueueFull. The memory of an archive is reserved for the requester (group or
-    address) until the answer is sent. When memory is short, archives that are still arriving are dropped first, then
-    archives whose computation runs. Such a computation ends as if the client had disconnected.
-    """
+    # The memory is reserved for the requester until the answer is sent. When memory is short, archives that are still
+    # arriving are dropped first, then archives whose computation runs, as if the client had disconnected.
     services = services_of(request)
     limit = services.settings.max_upload_bytes
     check_length(declared or b"0", limit)

@@ -29,7 +29,7 @@ def negotiate_media_type(accept: str, offered: Iterable[str]) -> str:
     known = tuple(offered)
     if accept in ("", "*/*"):
         return known[0]
-    ranges = _qualities(accept)
+    ranges = _names_by_quality(accept)
     refused = {name for quality, name in ranges if quality == 0}
     wanted = [name for quality, name in ranges if quality > 0 and "/" in name]
     for name in wanted:
@@ -51,17 +51,15 @@ def accepts_gzip(request: Request) -> bool:
 
     Without the header the result is False.
     """
-    qualities = {name: quality for quality, name in reversed(_qualities(joined_header(request, b"accept-encoding")))}
+    qualities = {
+        name: quality for quality, name in reversed(_names_by_quality(joined_header(request, b"accept-encoding")))
+    }
     rest = qualities.get("*", 0.0)
     gzip = next((qualities[name] for name in GZIP_NAMES if name in qualities), rest)
     return gzip > 0 and gzip >= qualities.get("identity", 0.0)
 
 
-def _qualities(given: str) -> list[tuple[float, str]]:
-    """Parse an `Accept` header into (quality from 0 to 1, name) pairs, the most preferred first.
-
-    Only the first 32 entries count, and entries with an invalid quality are left out.
-    """
+def _names_by_quality(given: str) -> list[tuple[float, str]]:
     found: list[tuple[float, str]] = []
     for part in given.split(",")[:LARGEST_ACCEPT]:
         name, *parameters = (each.strip().lower() for each in part.split(";"))

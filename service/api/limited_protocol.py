@@ -258,7 +258,6 @@ class LimitedProtocol(HttpToolsProtocol):
         self.loop.call_later(LINGER_SECONDS, self.transport.abort)
 
     def _mark_disconnected(self) -> None:
-        """Notify the application that the client of the pending response disconnected."""
         if self._running is not None:
             self._running.disconnected = True
             self._running.message_event.set()

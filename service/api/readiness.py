@@ -117,10 +117,6 @@ class Readiness:
         )
 
     def _check_quarantine(self) -> tuple[Check, ...]:
-        """Return checks of the quarantine of results: one for disputed results, and one for an unreadable file.
-
-        Without trouble there is none.
-        """
         if self._quarantine is None:
             return ()
         count = len(self._quarantine)  # reads the file

@@ -15,16 +15,13 @@ REQUEST_ID_LENGTH: Final = 32
 
 def rejection_bytes(reason: ServerRejection) -> bytes:
     """Return the response to a rejected connection as bytes, with a problem document and a new request id."""
-    return secrets.token_hex(REQUEST_ID_LENGTH // 2).encode().join(_response_parts(reason))
+    return secrets.token_hex(REQUEST_ID_LENGTH // 2).encode().join(_parts_around_request_ids(reason))
 
 
 @cache
-def _response_parts(reason: ServerRejection) -> tuple[bytes, bytes, bytes]:
-    """Return the response to a rejected connection as the bytes before, between and after its two request ids.
-
-    The request id stands in a header and in the problem document. The bytes are cached, so that rejections are
-    inexpensive.
-    """
+def _parts_around_request_ids(reason: ServerRejection) -> tuple[bytes, bytes, bytes]:
+    # The request id stands in a header and in the problem document: the bytes before, between and after both are
+    # cached.
     kind = SERVER_PROBLEMS[reason]
     mark = "0" * REQUEST_ID_LENGTH
     problem = kind.problem(instance="", request_id=mark).json_bytes()

@@ -95,11 +95,6 @@ class RenderedBody:
 
 
 class _DependencyResult(NamedTuple):
-    """Answer that a rendering shows beside its own, or None if the training run has no such answer.
-
-    `late` is the error of an answer that is above the cost or time limit, so that it may be computed at another time.
-    """
-
     response: Result | None
     late: ComputeBudgetExceeded | OutOfTime | None = None
 
@@ -155,11 +150,6 @@ class RenderingService:
     async def _compute_dependencies(
         self, dependencies: Sequence[Dependency], client: WaitingClient
     ) -> list[_DependencyResult]:
-        """Compute the answers that a rendering shows beside its own, concurrently. Return them in the given order.
-
-        For an answer above the cost or time limit, `late` is the error. For an answer that does not exist, `response`
-        and `late` are None. Of other errors, the first is raised.
-        """
         places = asyncio.Semaphore(self._reads_at_once)
 
         async def compute(dependency: Dependency) -> _DependencyResult:

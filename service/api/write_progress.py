@@ -69,11 +69,7 @@ class WriteProgress:
         return is_late
 
     def _transmission_counts(self, kept: int) -> tuple[int, int]:
-        """Return (bytes that the client has not received yet, bytes that it received since it connected).
-
-        `kept` is the number of bytes that still wait in the process. On systems other than Linux, and for Unix sockets,
-        only bytes in the process are known to wait.
-        """
+        # (bytes that the client has not received yet, bytes that it received since it connected)
         connection = _socket_of(self._transport)
         if connection is not None:
             count = array("i", [0])
@@ -87,7 +83,7 @@ class WriteProgress:
 
 
 def peer_closed(transport: asyncio.Transport) -> bool:
-    """Return whether the client has closed its side of the connection (on Linux; False elsewhere)."""
+    """Return whether the client at the other end of `transport` has closed its side (on Linux; False elsewhere)."""
     connection = _socket_of(transport)
     if connection is None or not hasattr(select, "POLLRDHUP"):
         return False

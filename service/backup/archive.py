@@ -71,7 +71,7 @@ def extract_archive(path: Path, folder: Path) -> dict[str, Any]:
             if sum(each["bytes"] for each in files.values()) > shutil.disk_usage(folder).free:
                 raise BackupError(f"{folder} has too little space for the archive")
             for name, described in files.items():
-                _extract(archive, name, folder / name, described)
+                _extract_checked(archive, name, folder / name, described)
     except BackupError:
         raise
     except _DAMAGES as error:
@@ -120,11 +120,7 @@ def _is_described(described: Any) -> bool:
     return isinstance(size, int) and size >= 0 and isinstance(digest, str)
 
 
-def _extract(archive: zipfile.ZipFile, name: str, target: Path, described: Mapping[str, Any]) -> None:
-    """Write the file `name` of an archive to the new file `target`.
-
-    Raise BackupError if its length or checksum is not that of its entry `described` in the manifest.
-    """
+def _extract_checked(archive: zipfile.ZipFile, name: str, target: Path, described: Mapping[str, Any]) -> None:
     digest, left = hashlib.sha256(), int(described["bytes"])
     with (
         archive.open(name) as member,

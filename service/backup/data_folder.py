@@ -77,7 +77,7 @@ def restore(archive: Path, folder: Path, *, replaces: bool) -> tuple[int, dict[s
         manifest = extract_archive(archive, copies)
         names = list(manifest["files"])
         if FILE_NAME in names:
-            jobs = _checked_jobs(copies / FILE_NAME)
+            jobs = _check_and_count_jobs(copies / FILE_NAME)
         if KEYS_NAME in names or SECRET_NAME in names:
             _check_keys(copies)
         if QUARANTINE_NAME in names:
@@ -98,10 +98,6 @@ def restore(archive: Path, folder: Path, *, replaces: bool) -> tuple[int, dict[s
 
 
 def _copy_jobs(source: Path, target: Path) -> int:
-    """Copy the database file of jobs from `source` to `target` in one state, check the copy, and count its jobs.
-
-    Raise BackupError if the file cannot be copied, or is damaged or of a newer version.
-    """
     try:
         with (
             closing(sqlite3.connect(source, timeout=WAIT_SECONDS, isolation_level=None)) as original,
@@ -115,14 +111,10 @@ def _copy_jobs(source: Path, target: Path) -> int:
         raise BackupError(f"{source} cannot be copied ({reason})") from error
     except JobsUnavailable as error:
         raise BackupError(error.reason) from error
-    return _checked_jobs(target)
+    return _check_and_count_jobs(target)
 
 
-def _checked_jobs(path: Path) -> int:
-    """Return the number of jobs in the database file at `path`.
-
-    Raise BackupError if the file is damaged or of a newer version.
-    """
+def _check_and_count_jobs(path: Path) -> int:
     try:
         with closing(sqlite3.connect(path, isolation_level=None)) as database:
             version = schema_version(database)
@@ -143,7 +135,6 @@ def _checked_jobs(path: Path) -> int:
 
 @contextmanager
 def _without_service(folder: Path) -> Generator[None]:
-    """Keep services from using the folder while the block runs. Raise BackupError if one uses it."""
     descriptor = os.open(folder / LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -156,7 +147,6 @@ def _without_service(folder: Path) -> Generator[None]:
 
 
 def _check_keys(folder: Path) -> None:
-    """Raise BackupError unless the API keys of an archive can be read. They are in two files, which belong together."""
     if not (folder / KEYS_NAME).exists():
         raise BackupError(f"the archive has {SECRET_NAME} without {KEYS_NAME}")
     try:
@@ -166,30 +156,20 @@ def _check_keys(folder: Path) -> None:
 
 
 def _add_quarantined(present: Path, restored: Path) -> None:
-    """Append the quarantined results of the file `present` to those of the file `restored`.
-
-    The last line of either file may be incomplete. Do nothing if there is no file `present`.
-    """
+    # the last line of either file may be incomplete
     if present.exists():
         with restored.open("ab") as file:
             file.write(b"\n" + present.read_bytes())
 
 
 def _free_ending(folder: Path) -> str:
-    """Return an ending for names of files that no file of the folder has.
-
-    With it, no file replaces one that an earlier restore has put aside.
-    """
     names = [name + end for name in MEMBERS for end in ("", *BESIDE)]
     endings = itertools.chain([EARLIER], (f"{EARLIER}-{number}" for number in itertools.count(2)))
     return next(each for each in endings if not any(os.path.lexists(folder / f"{name}{each}") for name in names))
 
 
 def _put_aside(path: Path, ending: str) -> None:
-    """Append `ending` to the names of the file at `path` and of those that SQLite keeps beside it.
-
-    Do nothing for files that do not exist.
-    """
+    # SQLite keeps files beside its own
     for each in (path, *(path.with_name(path.name + end) for end in BESIDE)):
         if os.path.lexists(each):
             each.replace(each.with_name(each.name + ending))

@@ -51,8 +51,8 @@ class Source:
         """Return the source as an entry in BibTeX. Double braces keep the capitals of the title."""
         venue = VENUE_FIELDS.get(self.kind, "howpublished")
         fields = {
-            "title": f"{{{_escape(self.title)}}}",
-            "author": _escape(" and ".join(self.authors)),
+            "title": f"{{{_escape_latex(self.title)}}}",
+            "author": _escape_latex(" and ".join(self.authors)),
             venue: _optional(self.venue),
             "volume": self.volume,
             "number": self.number,
@@ -70,11 +70,10 @@ class Source:
 
 
 def _optional(text: str | None) -> str | None:
-    return None if text is None else _escape(text)
+    return None if text is None else _escape_latex(text)
 
 
-def _escape(text: str) -> str:
-    """Escape the characters that LaTeX reads as commands."""
+def _escape_latex(text: str) -> str:
     return "".join(f"\\{each}" if each in "&%#_$" else each for each in text)
 
 

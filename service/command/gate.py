@@ -26,30 +26,24 @@ def explain_failure(response: BaseModel) -> tuple[str, ...]:
 
 
 def _first_failure(decided: Decision) -> str:
-    if failed := _failed(decided):
-        return f"{failed[0].meaning} {_amount(failed[0])}"
+    if failed := _stopping_rules(decided):
+        return f"{failed[0].meaning} {_reason_sentence(failed[0])}"
     if decided.missing:
         return f"Not attested: {', '.join(decided.missing)}."
     return "No limit failed. An attestation in the context refutes an assumption of the numbers."
 
 
-def _failed(decided: Decision) -> list[Ruling]:
-    """Return the rules that stop the run: violated rules first, and those farthest beyond their limits first.
-
-    Undecided rules count, and rules that only warn do not.
-    """
+def _stopping_rules(decided: Decision) -> list[Ruling]:
     stopping = [each for each in decided.rulings if each.rule.severity == "error" and each.verdict != "met"]
     return sorted(stopping, key=lambda each: (each.verdict == "undecided", _margin(each)))
 
 
 def _margin(ruling: Ruling) -> float:
-    """Return the relative distance of a rule's number to the limit, negative beyond the limit (-inf if unknown)."""
     return -math.inf if ruling.margin is None else ruling.margin
 
 
-def _amount(ruling: Ruling) -> str:
-    """Return in words by how much the limit of a rule is exceeded, or why the rule is undecided."""
-    number = _number(ruling)
+def _reason_sentence(ruling: Ruling) -> str:
+    number = _proved_bounds(ruling)
     if number is None or ruling.reason is not None:
         return f"{ruling.verdict.capitalize()}: {ruling.reason or 'no bounds are proved.'}"
     lower, upper = rounded_down(number[0]), rounded_up(number[1])
@@ -60,8 +54,7 @@ def _amount(ruling: Ruling) -> str:
     return f"Violated: the run has {lower} to {upper}, beyond the limit by {percent_up(-ruling.margin)} of it."
 
 
-def _number(ruling: Ruling) -> tuple[float, float] | None:
-    """Return both bounds of the number that a rule limits, or None if the number has no bounds."""
+def _proved_bounds(ruling: Ruling) -> tuple[float, float] | None:
     answer: dict[str, Any] = ruling.answer.model_dump()
     found = answer["points"][0][ruling.rule.reads] if "points" in answer else answer
     if found.get("lower") is None or found.get("upper") is None:
@@ -70,7 +63,7 @@ def _number(ruling: Ruling) -> tuple[float, float] | None:
 
 
 def _rest(decided: Decision) -> str:
-    failed = _failed(decided)
+    failed = _stopping_rules(decided)
     if failed:
         others = len(failed) - 1
         more = f"{others} more {'limit is' if others == 1 else 'limits are'} not met. " if others else ""

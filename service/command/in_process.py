@@ -83,7 +83,6 @@ def render(computation: Computation[Any, Any], body: bytes, media_type: str) -> 
 
 
 def _compute_dependency(dependency: Dependency) -> Result | None:
-    """Return a further answer that a rendering shows beside its own, or None if the run has no such answer."""
     computation = resource(dependency.resource)
     name = digest(computation.name, ENGINE_VERSION, dependency.request)
     try:

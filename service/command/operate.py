@@ -50,7 +50,7 @@ def run_operate(arguments: OperateArguments) -> int:
 
     try:
         with _administration(settings) as administration:
-            found, lines = _run(administration, arguments)
+            found, lines = _run_operation(administration, arguments)
     except JobNotFound:
         return _print_error(f"no job has the id {arguments.subject}.")
     except UnicodeEncodeError:  # bytes of the command line that are no text: no storage has them
@@ -63,11 +63,7 @@ def run_operate(arguments: OperateArguments) -> int:
     return 0
 
 
-def _run(administration: Administration, arguments: OperateArguments) -> tuple[Response, list[str]]:
-    """Run one operation on jobs. Return its response in the form of the API, and the lines for a terminal.
-
-    Raise JobNotFound, InvalidCursor and JobsUnavailable.
-    """
+def _run_operation(administration: Administration, arguments: OperateArguments) -> tuple[Response, list[str]]:
     name = arguments.subject or ""
     if arguments.action == "list":
         listed = (
@@ -87,18 +83,15 @@ def _run(administration: Administration, arguments: OperateArguments) -> tuple[R
 def _administration(settings: Settings) -> Generator[Administration]:
     from service.api.administration import Administration
 
-    repository = _repository(settings)
+    repository = _existing_repository(settings)
     try:
         yield Administration(repository, settings.job_age_limit_seconds)
     finally:
         repository.close()
 
 
-def _repository(settings: Settings) -> JobRepository:
-    """Return the job storage that the service uses with these settings. Create no storage.
-
-    Raise JobsUnavailable if the data folder has no file of jobs. Redis is not contacted.
-    """
+def _existing_repository(settings: Settings) -> JobRepository:
+    # Redis is not contacted, and no file is created
     from service.jobs.errors import JobsUnavailable
 
     if settings.jobs_backend == "celery":

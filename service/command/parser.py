@@ -30,7 +30,7 @@ def build_parser(names: Mapping[str, str], described: Sequence[str]) -> argparse
     added. If `described` is empty, only the commands that compute nothing are added.
     """
     parser = ShortErrorParser(prog="privacy-bounds", description="Compute certified bounds on privacy attacks.")
-    parser.add_argument("--version", action=_Version)
+    parser.add_argument("--version", action=_PrintVersions)
     commands = parser.add_subparsers(dest="command", required=True)
     _add_serving(commands)
     _add_mcp(commands)
@@ -170,7 +170,7 @@ def _add_computation(commands: Commands, command: str, name: str) -> None:
     computing.add_argument("request", help=f"{takes} file, or - for standard input")
     for member in computation.files:
         help_text = f"member {member} of the request, as a JSON file or as JSON"
-        computing.add_argument(f"--{member}", help=help_text, action=_AtMostOnce)
+        computing.add_argument(f"--{member}", help=help_text, action=_OnlyOnce)
     forms = add_forms(computing)
     known = renderings_of(computation.name)
     if known:
@@ -179,9 +179,8 @@ def _add_computation(commands: Commands, command: str, name: str) -> None:
 
 
 @final
-class _AtMostOnce(argparse.Action):
-    """Option that may be given only once, so that a second file does not silently replace the first."""
-
+class _OnlyOnce(argparse.Action):
+    # a second file must not silently replace the first
     @override
     def __call__(
         self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option_string: Any = None
@@ -192,9 +191,7 @@ class _AtMostOnce(argparse.Action):
 
 
 @final
-class _Version(argparse.Action):
-    """Option that prints the versions of the package and of the numerical engine, and exits."""
-
+class _PrintVersions(argparse.Action):
     def __init__(self, option_strings: Sequence[str], dest: str) -> None:
         super().__init__(option_strings, dest, nargs=0, help="print the versions of the package and its engine")
 

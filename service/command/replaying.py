@@ -34,7 +34,7 @@ def compute_again(statement: Statement) -> tuple[str, dict[str, Any]]:
     The answer is as a statement would contain it. Raise CannotReplay for a statement of a newer version, an unknown
     resource, or a request that this version cannot read or refuses.
     """
-    if _numbers(statement.engine_version) > _numbers(ENGINE_VERSION):
+    if _version_numbers(statement.engine_version) > _version_numbers(ENGINE_VERSION):
         raise CannotReplay(
             f"the statement is of engine {statement.engine_version}, which is newer than this one, {ENGINE_VERSION}; "
             "install that version to replay it."
@@ -49,9 +49,9 @@ def compute_again(statement: Statement) -> tuple[str, dict[str, Any]]:
     try:
         with progress_indicator():
             if computation.chunking is not None and statement.kind == "job":
-                body = _compute_lines(computation, computation.chunking, request, name)
+                body = _compute_job_lines(computation, computation.chunking, request, name)
                 answer = job_answer(body, name.removeprefix("sha256:"), ENGINE_VERSION)
-                return hashlib.sha256(body).hexdigest(), _as_archived(answer)
+                return hashlib.sha256(body).hexdigest(), _in_archived_form(answer)
             body = compute_body(computation, request, name, ENGINE_VERSION).body
     except PrivacyComputationError as error:
         detail = problem_of(error, instance="", request_id="").detail
@@ -61,16 +61,17 @@ def compute_again(statement: Statement) -> tuple[str, dict[str, Any]]:
         if decided is None:
             raise CannotReplay("the request has no policy, and therefore no decision.")
         body = decided
-    return hashlib.sha256(body).hexdigest(), _as_archived(from_json(body))
+    return hashlib.sha256(body).hexdigest(), _in_archived_form(from_json(body))
 
 
-def _as_archived(answer: dict[str, Any]) -> dict[str, Any]:
-    """Return an answer as a statement contains it: in canonical form, which has large integers as strings."""
+def _in_archived_form(answer: dict[str, Any]) -> dict[str, Any]:
+    # the canonical form has large integers as strings
     return cast("dict[str, Any]", restore_doubles(from_json(canonical_text(answer))))
 
 
-def _compute_lines(computation: Computation[Any, Any], chunking: Chunking[Any], request: BaseModel, name: str) -> bytes:
-    """Return the results of a job as JSON lines. Its request has the digest `name` and is divided by `chunking`."""
+def _compute_job_lines(
+    computation: Computation[Any, Any], chunking: Chunking[Any], request: BaseModel, name: str
+) -> bytes:
     total, most = chunking.points(request), chunking.max_chunk_points(request)
     lines: list[bytes] = []
     for start in range(0, total, most):
@@ -103,9 +104,5 @@ def restore_request(computation: Computation[Any, Any], statement: Statement) ->
     raise CannotReplay("this version cannot read the request; install the version that made the statement.")
 
 
-def _numbers(version: str) -> tuple[int, ...]:
-    """Return the numbers in the text of a version, such as (1, 2, 0), by which versions are ordered.
-
-    At most eight numbers count.
-    """
+def _version_numbers(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"[0-9]{1,9}", version)[:8])

@@ -143,15 +143,10 @@ def replay(file: str, keys: str | None, quarantine: str | None = None) -> int:
 
 
 def _read_statement(file: str, keys: str | None, quarantine: str | None) -> Statement | int:
-    """Return the signed statement in a file, or the exit code (1 or 2) after an error was reported.
-
-    The statement is verified if `keys`, a file of public keys, is given, and refused if a number of it is disputed in
-    the file `quarantine`.
-    """
     from service.signing.errors import NotVerified, SigningError, UnusableKeys
     from service.signing.verification import read_file, verify_file
 
-    text = _read(file)
+    text = _read_file_or_input(file)
     if text is None:
         return UNREADABLE
     try:
@@ -165,14 +160,10 @@ def _read_statement(file: str, keys: str | None, quarantine: str | None) -> Stat
         return _report(f"{keys}: {error.sentence}.", UNREADABLE)
     except SigningError as error:
         return _report(f"{file} is not verified: {error.sentence}.", UNREADABLE)
-    return found if quarantine is None else _undisputed(found, file, quarantine)
+    return found if quarantine is None else _refuse_disputed(found, file, quarantine)
 
 
-def _undisputed(statement: Statement, file: str, quarantine: str) -> Statement | int:
-    """Return a statement without disputed numbers, or the exit code (1 or 2) after an error was reported.
-
-    `file` is the statement's name for messages, and `quarantine` the path of the file of disputed results.
-    """
+def _refuse_disputed(statement: Statement, file: str, quarantine: str) -> Statement | int:
     from service.execution.quarantine import ResultQuarantine
     from service.resources.disputed import rests_on
 
@@ -193,11 +184,8 @@ def _undisputed(statement: Statement, file: str, quarantine: str) -> Statement |
     return statement
 
 
-def _read(file: str) -> bytes | None:
-    """Return the content of a file or of standard input, or None after an error was reported.
-
-    At most 64 MB and one byte are read.
-    """
+def _read_file_or_input(file: str) -> bytes | None:
+    # one byte more than allowed, so that a longer file is recognised
     try:
         if file == "-":
             return sys.stdin.buffer.read(LARGEST_FILE + 1)
@@ -209,7 +197,6 @@ def _read(file: str) -> bytes | None:
 
 
 def _read_keys(file: str) -> dict[str, VerificationKey]:
-    """Return the public keys in a JSON Web Key Set file, by key id. Raise OSError, or UnusableKeys."""
     from service.signing.keys import LARGEST_KEY_SET, parse_key_set
 
     with Path(file).open("rb") as opened:

@@ -21,9 +21,8 @@ class CostCalibration:
     """Ratio of measured to estimated CPU time, for each composition engine of each resource.
 
     The ratio is an exponentially weighted geometric mean, from 1/8 to 8, and 1 before the first measurement. It orders
-    the queue and estimates waits. It can only reduce rejections: a request is rejected when both its estimated cost and
-    its corrected cost exceed the limit. A request whose estimated cost is within the limit is therefore never rejected
-    for its cost. Costs are in units of about 1 us of CPU time.
+    the queue and estimates waits. A request is rejected only if both its estimated cost and its cost times the ratio
+    exceed the limit.
     """
 
     def __init__(self, metrics: Metrics) -> None:
@@ -38,10 +37,10 @@ class CostCalibration:
         return math.ceil(cost * math.exp(self._log_ratios.get((computation, engine), 0.0)))
 
     def rejection_cost(self, computation: str, engine: str, cost: int) -> int:
-        """Return the cost to compare with the limit: the smaller of `cost` and of its corrected value.
+        """Return the cost to compare with the limit: the smaller of the estimate `cost` and its corrected value.
 
-        Costs are in units of about 1 us of CPU time, and `cost` is the estimate. The corrected value uses the measured
-        times of `engine` for the resource `computation`.
+        Costs are in units of about 1 us of CPU time. The corrected value uses the measured times of `engine` for the
+        resource `computation`.
         """
         return min(cost, self.corrected_cost(computation, engine, cost))
 

@@ -76,10 +76,7 @@ class _Account:
 
 @final
 class FairQueue:
-    """Queue of computations for one kind of workers.
-
-    It has an account of used worker seconds for each requester (group or address).
-    """
+    """Queue of computations for one kind of workers, with an account of used worker seconds for each requester."""
 
     def __init__(self) -> None:
         self._accounts: dict[str, _Account] = {}
@@ -108,10 +105,7 @@ class FairQueue:
             account.queue[:] = (ranked for ranked in account.queue if ranked[1] is not entry)
 
     def start(self, requester: str, work: QueuedComputation) -> None:
-        """Record that a computation of this requester (group or address) starts, and charge its estimated seconds.
-
-        The seconds are added to the account of the requester.
-        """
+        """Record that a computation of this requester starts, and add its estimated seconds to the account."""
         account = self._account(requester)
         self._starts += 1
         account.last_start = self._starts
@@ -119,12 +113,11 @@ class FairQueue:
         account.running_count += 1
 
     def finish(self, requester: str, work: QueuedComputation, seconds: float) -> None:
-        """Replace the estimate of a finished computation by its measured seconds.
+        """Replace the estimate of a finished computation by its measured seconds in the account of the requester.
 
-        Both belong to the account of the requester (group or address). The virtual time grows by `seconds` over the
-        number of requesters with work. The account of a requester without work is forgotten once it is at most the
-        virtual time. A new account starts at the virtual time, or at the smallest account of a waiting requester if
-        that is larger. When no requester has work, all accounts are forgotten and the virtual time is 0 again.
+        The virtual time grows by `seconds` over the number of requesters with work. A new account starts at the virtual
+        time, or at the smallest account of a waiting requester if that is larger. The account of a requester without
+        work is forgotten once it is at most the virtual time.
         """
         account = self._accounts[requester]
         account.running_count -= 1

@@ -19,12 +19,7 @@ Result = TypeVar("Result")
 
 
 @dataclass(eq=False, slots=True)
-class _InFlight(Generic[Result]):
-    """Computation in progress, with the requesters (groups or addresses) that wait for its result.
-
-    `task` runs the computation, and `work` has its entries of the queue and its requesters.
-    """
-
+class _RunningComputation(Generic[Result]):
     task: asyncio.Task[Result]
     work: QueuedComputation
     traceback: TracebackType | None = None
@@ -49,7 +44,7 @@ class InFlightComputations(Generic[Result]):
         """
         self._admission = admission
         self._on_cancelled = on_cancelled
-        self._in_flight: dict[str, _InFlight[Result]] = {}
+        self._in_flight: dict[str, _RunningComputation[Result]] = {}
 
     async def compute_once(
         self, digest: str, client: WaitingClient, compute: Callable[[QueuedComputation], Coroutine[Any, Any, Result]]
@@ -66,7 +61,7 @@ class InFlightComputations(Generic[Result]):
         is_first = entry is None
         if entry is None:
             work = QueuedComputation(client.requester)
-            entry = _InFlight(asyncio.get_running_loop().create_task(compute(work)), work)
+            entry = _RunningComputation(asyncio.get_running_loop().create_task(compute(work)), work)
             self._in_flight[digest] = entry
             entry.task.add_done_callback(partial(self._forget, digest, entry))
         else:
@@ -89,16 +84,12 @@ class InFlightComputations(Generic[Result]):
                 gone.worker_seconds = 0.0 if started is None else time.monotonic() - started
                 self._cancel_unwatched(digest, entry)
 
-    def _cancel_unwatched(self, digest: str, entry: _InFlight[Result]) -> None:
-        """Cancel the computation of a digest for which no client waits.
-
-        A later equal request starts a new computation.
-        """
+    def _cancel_unwatched(self, digest: str, entry: _RunningComputation[Result]) -> None:
         self._in_flight.pop(digest, None)
         entry.task.cancel()
         self._on_cancelled()
 
-    def _forget(self, digest: str, entry: _InFlight[Result], task: asyncio.Task[Result]) -> None:
+    def _forget(self, digest: str, entry: _RunningComputation[Result], task: asyncio.Task[Result]) -> None:
         if self._in_flight.get(digest) is entry:
             del self._in_flight[digest]
         error = None if task.cancelled() else task.exception()  # retrieved, also when every client has disconnected

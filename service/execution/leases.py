@@ -67,7 +67,7 @@ class RedisLeases:
         held = await self._redis_client.call(
             "lease", lambda client: client.getrange(key, 0, MAX_LEASE_BYTES), timeout_seconds
         )
-        if self._is_valid(digest, held):
+        if self._is_valid_lease(digest, held):
             return None
         await self._redis_client.call(
             "lease", lambda client: client.set(key, lease.value, px=milliseconds), timeout_seconds
@@ -81,10 +81,6 @@ class RedisLeases:
         """
         self._cache.enqueue("EVAL", RELEASE_SCRIPT, 1, lease.key, lease.value)
 
-    def _is_valid(self, digest: str, held: bytes | str) -> bool:
-        """Return whether the stored value `held` is a valid lease on `digest`.
-
-        A valid lease was issued with the shared key and has not ended.
-        """
+    def _is_valid_lease(self, digest: str, held: bytes | str) -> bool:
         payload = self._cache.authenticator.verify(KIND, digest, held)
         return payload is not None and json.loads(payload)["until"] > self._wall_clock()

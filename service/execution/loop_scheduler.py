@@ -28,10 +28,7 @@ class LoopTimeSlicer:
         self._waiters: deque[asyncio.Future[None]] = deque()
 
     async def acquire(self) -> None:
-        """Wait until the caller may run the next step in the event loop, without blocking other connections.
-
-        A step extends to the next `await` that suspends.
-        """
+        """Wait until the caller may run its next step in the event loop: the code up to the next suspending `await`."""
         if self._slice_started is None:
             self._start_slice()
         elif self._waiters or time.perf_counter() - self._slice_started > SLICE_SECONDS:

@@ -17,8 +17,6 @@ Key = tuple[str, str]
 
 
 class _RequesterEntries:
-    """Cached results of one requester (group or address), least recently used first."""
-
     __slots__ = ("bodies", "name", "size")
 
     def __init__(self, name: str) -> None:
@@ -28,12 +26,7 @@ class _RequesterEntries:
 
 
 class _HeapEntry(NamedTuple):
-    """Entry of the eviction heap: the cache weight of a requester (group or address) when the entry was pushed.
-
-    A weight is in bytes, and stored as a negative number, so that the largest weight comes first. Entries with an
-    outdated weight are skipped.
-    """
-
+    # negative, so that the requester with the largest weight in bytes comes first
     negative_weight: float
     name: str
 
@@ -123,10 +116,6 @@ class InMemoryResultCache:
         """Return immediately, because `put` stores bodies synchronously."""
 
     def _evict_one(self) -> None:
-        """Evict one result of the requester (group or address) with the largest weight, or drop one heap entry.
-
-        A heap entry is dropped if its weight is outdated.
-        """
         claim = heapq.heappop(self._weight_heap)
         holding = self._entries_by_requester.get(claim.name)
         if holding is None or -claim.negative_weight < self._weight(holding):

@@ -56,26 +56,26 @@ class ResultQuarantine:
         self._next_reload = 0.0
 
     def __len__(self) -> int:
-        self._reload()
+        self._read_appended_lines()
         return len(self._digests)
 
     def __contains__(self, digest: str) -> bool:
         if time.monotonic() >= self._next_reload:
-            self._reload()
+            self._read_appended_lines()
         return digest in self._digests
 
     @property
     def runs(self) -> Runs:
         """Digests of the disputed runs now, also of those that other processes added."""
         if time.monotonic() >= self._next_reload:
-            self._reload()
+            self._read_appended_lines()
         return self.known_runs
 
     def add(self, digest: str, reason: str, run: str | None = None) -> None:
-        """Put the result with this digest under quarantine for `reason`, and the run with the digest `run`.
+        """Put the result with this digest under quarantine for `reason`, and also the run with the digest `run`.
 
-        The digest is on the disk when this method returns. Raise OSError if the disk does not take the digest. The
-        process knows the digest nevertheless.
+        The digest is on the disk when this method returns. If the disk does not take it, raise OSError; this process
+        then still refuses the result.
         """
         self._digests.add(digest)
         self._add_run(run)
@@ -109,11 +109,8 @@ class ResultQuarantine:
         if run is not None and run not in self.known_runs:
             self.known_runs |= {run}
 
-    def _reload(self) -> None:
-        """Read the lines that other processes appended to the file of quarantined digests, if it can be read.
-
-        A line that is not complete yet is read later.
-        """
+    def _read_appended_lines(self) -> None:
+        # an incomplete last line is read the next time
         self._next_reload = time.monotonic() + RELOAD_SECONDS
         if self._path is None:
             return

@@ -51,9 +51,8 @@ class RedisUnavailable(Exception):
 class RedisCircuitBreaker:
     """Redis client with a circuit breaker, which sends no calls for a while after Redis did not respond.
 
-    `timeout_seconds` is the shortest timeout of a `call`, in seconds. Each change of the state is logged as an
-    event `redis` with its cause. The package `redis` takes megabytes and is imported when the first instance is
-    created, because many services have no Redis.
+    `timeout_seconds` is the shortest timeout of a `call`. Each change of the state is logged as an event `redis` with
+    its cause.
     """
 
     def __init__(
@@ -85,22 +84,22 @@ class RedisCircuitBreaker:
     def is_open(self) -> bool:
         """Whether no call is sent to Redis.
 
-        So it is before `start`, and after a connection failed or a call with a long timeout (above the configured one
-        and above 0.1 s) had no response, until Redis responds to a probe.
+        The circuit breaker is open before `start`. It opens when a connection fails, or when a call with a long timeout
+        (above the configured one and above 0.1 s) has no response. It stays open until Redis responds to a probe.
         """
         return self._state not in ("answers", "slow")
 
     async def start(self) -> None:
-        """Send one ping to Redis. Without a response, start the background task that probes until Redis responds.
+        """Send one ping to Redis. Without a response within one second, start the task that probes Redis.
 
-        The ping has one second. Nothing is raised without a response.
+        Nothing is raised without a response.
         """
         failure = await self._ping_failure()
         if failure is None:
-            self._transition("answers", "it answers")
+            self._set_circuit("answers", "it answers")
         else:
             self._metrics.count_redis_failure("connect")
-            self._transition("away", failure)
+            self._set_circuit("away", failure)
 
     async def stop(self) -> None:
         """Stop the background task that probes Redis, and close all connections."""
@@ -134,9 +133,9 @@ class RedisCircuitBreaker:
             self._consecutive_timeouts += 1
             self._metrics.count_redis_failure(operation)
             if is_patient:
-                self._transition("away", f"no answer to a {operation} within {timeout:g} s")
+                self._set_circuit("away", f"no answer to a {operation} within {timeout:g} s")
             elif self._consecutive_timeouts >= TIMEOUTS_UNTIL_SLOW and self._state == "answers":
-                self._transition(
+                self._set_circuit(
                     "slow", f"{self._consecutive_timeouts} answers in a row took longer than {timeout:g} s"
                 )
             raise RedisUnavailable from error
@@ -145,7 +144,7 @@ class RedisCircuitBreaker:
             raise RedisUnavailable from error
         except self._errors as error:
             self._metrics.count_redis_failure(operation)
-            self._transition("away", f"{type(error).__name__} at a {operation}")
+            self._set_circuit("away", f"{type(error).__name__} at a {operation}")
             raise RedisUnavailable from error
         self._consecutive_timeouts = 0
         if operation != "write":  # writes are pipelines of many commands
@@ -153,7 +152,6 @@ class RedisCircuitBreaker:
         return answer
 
     async def _ping_failure(self) -> str | None:
-        """Open connections in advance, and return None if Redis responds, otherwise the cause as a phrase."""
         ping = partial(self._timed, lambda client: cast("Any", client).ping(), PROBE_TIMEOUT_SECONDS)
         try:
             await ping()
@@ -165,11 +163,8 @@ class RedisCircuitBreaker:
             return f"{type(error).__name__} at a ping"
         return None
 
-    def _transition(self, circuit: CircuitState, cause: str) -> None:
-        """Set the state of the circuit breaker, and log a change of state with its cause.
-
-        A cause names the type of an error, never an address or a password.
-        """
+    def _set_circuit(self, circuit: CircuitState, cause: str) -> None:
+        # a cause names the type of an error, never an address or a password
         if circuit != self._state:
             self._state = circuit
             self._metrics.redis_available.set(int(circuit == "answers"))
@@ -184,4 +179,4 @@ class RedisCircuitBreaker:
         while self._state != "answers":
             await asyncio.sleep(PROBE_SECONDS)
             failure = await self._ping_failure()
-            self._transition("answers" if failure is None else "away", failure or "it answers again")
+            self._set_circuit("answers" if failure is None else "away", failure or "it answers again")

@@ -78,7 +78,6 @@ class RequestThread:
             del self._queues[requester]
 
     def _grant_next(self) -> None:
-        """Grant the thread to the next requester (group or address), and move it to the end of the round."""
         self._is_busy = False
         while self._queues and not self._is_busy:
             requester, queue = self._queues.popitem(last=False)

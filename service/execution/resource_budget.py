@@ -140,12 +140,7 @@ class ResourceBudget:
             share.revoke()
 
     def _eviction_candidates(self, newcomer: Reservation, size: int) -> list[Reservation] | None:
-        """Return the reservations to revoke for `size` units, in the order in which they are revoked, or None.
-
-        Reservations of the requester with the most units come first, and of those the first overdue ones. The list is
-        empty if enough units are free. None means that the requester of `newcomer` would then hold the most
-        units.
-        """
+        # those of the largest requester first, and of those the overdue ones; None: `newcomer` would become the largest
         now = asyncio.get_running_loop().time()
         totals = self._totals.copy()
         missing = size - self._free

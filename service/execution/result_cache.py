@@ -182,10 +182,11 @@ class RedisResultCache:
     async def ground_truth_entry(
         self, computation: str, question: str, timeout_seconds: float | None = None
     ) -> bytes | None:
-        """Return the pointer to the stored result of a question with many proved digits, or None.
+        """Return the pointer to a stored ground truth (result with many proved digits) of a question, or None.
 
         The result is None if the entry is missing or not authentic, or if Redis is unavailable. `computation` names the
-        resource. `question` is the digest of the request without its field `digits`.
+        resource. `question` is the digest of the request without its field `digits`. `timeout_seconds` is for callers
+        that can wait longer than the configured timeout.
         """
         try:
             return await self._fetch("digits", computation, question, timeout_seconds)
@@ -228,10 +229,6 @@ class RedisResultCache:
         return await self._verified_body(kind, name, entry)
 
     async def _verified_body(self, kind: str, name: str, entry: bytes | str) -> bytes | None:
-        """Return the body of an authentic Redis entry, or None for a missing or forged entry. Count forged entries.
-
-        `kind` and `name` identify the entry.
-        """
         if not entry:
             return None
         if len(entry) <= MAX_INLINE_MAC_BYTES:
@@ -253,7 +250,9 @@ class RedisResultCache:
                 sealed = await asyncio.to_thread(self._signed, commands)
             try:
                 # No request waits for a write, so its timeout may be longer than that of a request.
-                refused = await self._redis_client.call("write", partial(_send, sealed), timeout_seconds=1.0)
+                refused = await self._redis_client.call(
+                    "write", partial(_count_rejected_of, sealed), timeout_seconds=1.0
+                )
             except RedisUnavailable:
                 self._queue.clear()
                 self._queued_bytes = 0
@@ -279,8 +278,7 @@ async def _get_ranges(keys: Sequence[str], client: Redis) -> list[bytes]:
     return [entry if isinstance(entry, bytes) else b"" for entry in entries]  # a key of another type is no result
 
 
-async def _send(commands: Sequence[Sequence[str | bytes | int]], client: Redis) -> int:
-    """Send commands to Redis in one pipeline, and return the number of commands that Redis rejected."""
+async def _count_rejected_of(commands: Sequence[Sequence[str | bytes | int]], client: Redis) -> int:
     pipeline: Any = client.pipeline(transaction=False)  # the stubs of redis do not know this method's types
     for command in commands:
         pipeline.execute_command(*command)

@@ -62,9 +62,9 @@ class ResultOwners:
         return shared is not None and await shared.cache.has_owner(name, shared.expensive_timeout_seconds)
 
     def lookup_with(self, results: Lookup) -> Lookup:
-        """Return the lookup that sibling processes may call: of owners, and of results by `results`.
+        """Return a lookup for sibling processes: of owners, and of results by `results`, in the memory of this process.
 
-        Both look into the memory of this process, and return None for a missing entry.
+        The lookup returns None for a missing entry.
         """
 
         def lookup(name: str, digest: str) -> bytes | None:
@@ -74,5 +74,8 @@ class ResultOwners:
 
 
 def entry_name(digest: str, requester: str) -> str:
-    """Return the name under which the owner of a requester is stored for the result of a digest. It has no spaces."""
+    """Return the name, without spaces, of the Redis entry that says that a requester's owner received a result.
+
+    `digest` is that of the result.
+    """
     return f"{digest};{owner_of(requester)}"

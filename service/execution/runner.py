@@ -47,11 +47,6 @@ def _offer_nothing(_name: str, _request: BaseModel, _digest: str, _body: bytes) 
 @final
 @dataclass(frozen=True, slots=True)
 class _ParsedRequest:
-    """Validated request with its digest, and the bytes that have this digest.
-
-    The estimated cost is None until it is computed.
-    """
-
     request: BaseModel
     digest: str
     named: bytes
@@ -157,7 +152,7 @@ class ComputationRunner:
         else:
             quote = read.quote or self._quote(computation, request)
             is_shared, cost = results.shared_for(quote) is not None, 0 if quote.inline else quote.cost
-            computing = self._compute(computation, request, digest, quote, client)
+            computing = self._find_precise_or_compute(computation, request, digest, quote, client)
             answer = await charge_computation(client, quote, computing)
         self._metrics.count_result(computation.name, answer.cache)
         results.quarantine.check(answer.digest)  # a check may have ended in the meantime
@@ -171,13 +166,9 @@ class ComputationRunner:
             return replace(answer, request=read.named)
         return answer
 
-    async def _compute(
+    async def _find_precise_or_compute(
         self, computation: AnyComputation, request: BaseModel, digest: str, quote: Quote, client: WaitingClient
     ) -> ComputedResult:
-        """Return a result that is not in memory: a stored more precise one, or a newly computed one.
-
-        The event loop or a worker computes the result. `quote` is its estimated cost.
-        """
         digits = computation.ground_truth_digits(request)
         if digits is not None:
             precise = await self.results.find_more_precise(computation, request, quote, digits, client.requester)
@@ -236,10 +227,6 @@ class ComputationRunner:
             raise
 
     def _ensure_within_budget(self, computation: AnyComputation, quote: Quote) -> None:
-        """Raise ComputeBudgetExceeded, and count the rejection, if the cost of a request is above the limit.
-
-        The cost is the smaller of the lowest estimate of `quote` and of this estimate corrected by measured times.
-        """
         try:
             self._admission.ensure_within_budget(
                 self._calibration.rejection_cost(computation.name, quote.engine, quote.minimum)
@@ -285,7 +272,7 @@ class ComputationRunner:
     ) -> WorkerResult:
         expected = self._calibration.corrected_cost(computation.name, quote.engine, quote.cost)
         try:
-            with self._span(computation, digest, quote):
+            with self._computation_span(computation, digest, quote):
                 computed = await self._workers.compute(
                     work,
                     expected,
@@ -308,11 +295,7 @@ class ComputationRunner:
         self._record_metrics(computation, request, "worker", computed)
         return computed
 
-    def _span(self, computation: AnyComputation, digest: str, quote: Quote) -> AbstractContextManager[Any]:
-        """Return a span for the wait for a worker and the computation, or a context without effect if traces are off.
-
-        A span is a timed part of a trace.
-        """
+    def _computation_span(self, computation: AnyComputation, digest: str, quote: Quote) -> AbstractContextManager[Any]:
         if self._tracing is None:
             return nullcontext()
         attributes: Attributes = {

@@ -75,11 +75,8 @@ class StoredResults:
         self._owners = owners
         self._cleared_for = self.quarantine.runs
 
-    def _is_cleared(self) -> bool:
-        """Clear the memory if a run became disputed, and return whether it was cleared.
-
-        Any result in the memory may rest on this run. Checks of digests read new runs.
-        """
+    def _clear_after_dispute(self) -> bool:
+        # any result in the memory may rest on a run that became disputed
         runs = self.quarantine.known_runs
         if runs is self._cleared_for:
             return False
@@ -102,14 +99,14 @@ class StoredResults:
         if body is None or (request is None and self.keeps_requests):
             return None
         self.quarantine.check(digest)
-        return None if self._is_cleared() else ComputedResult(digest, body, "memory", request=request)
+        return None if self._clear_after_dispute() else ComputedResult(digest, body, "memory", request=request)
 
     def body_in_memory(self, name: str, digest: str) -> bytes | None:
         """Return the body of a result in memory, or None if the result is missing or quarantined.
 
         `name` is that of the resource.
         """
-        return None if digest in self.quarantine or self._is_cleared() else self._memory.lookup(name, digest)
+        return None if digest in self.quarantine or self._clear_after_dispute() else self._memory.lookup(name, digest)
 
     def record_owner(self, digest: str, requester: str, *, is_shared: bool = True) -> None:
         """Record that a requester has received a result, which is also in Redis if `is_shared`."""
@@ -179,8 +176,8 @@ class StoredResults:
     async def read(self, names: tuple[str, ...], digest: str, requester: str) -> bytes | None:
         """Return the stored body with this digest, or None if it is missing or private to other groups.
 
-        The owner is looked up first, so that both cases take the same steps. Raise ResultQuarantined. `names` are the
-        resources that may have computed the body.
+        `names` are the resources that may have computed the body. The owner of `requester` is looked up first, so that
+        both cases take the same steps. Raise ResultQuarantined.
         """
         if self._owners is not None and not await self._owners.has_received(digest, requester):
             return None
@@ -218,8 +215,8 @@ class StoredResults:
         """Return a stored result of the same question with at least `digits` proved digits, or None.
 
         The result is None if no such result is stored, if its pointer is invalid, or if Redis is unavailable. Results
-        of inexpensive computations are looked up in memory only. Raise ResultQuarantined. A result that is fetched from
-        Redis is kept in memory, accounted to `requester`.
+        of computations that `quote` shows to be inexpensive are looked up in memory only. A result that is fetched from
+        Redis is kept in memory, accounted to `requester`. Raise ResultQuarantined.
         """
         name, question = computation.name, question_digest(computation.name, self.engine_version, request)
         found = self._memory.lookup(index_namespace(name), question)
@@ -239,37 +236,32 @@ class StoredResults:
             body = await shared.cache.fetch(name, digest, shared.timeout_seconds(quote.cost))
         except RedisUnavailable:
             return None
-        return None if body is None else self._keep_shared(name, digest, body, requester)
+        return None if body is None else self._keep_result_of_redis(name, digest, body, requester)
 
     async def result_or_lease(
         self, shared: SharedCache, name: str, digest: str, cost: int, requester: str
     ) -> ComputedResult | Lease | None:
-        """Return the result of a digest from Redis, the lease (exclusive right) to compute it, or None.
+        """Return the result of a digest from Redis (`shared`), the lease (exclusive right) to compute it, or None.
 
         `name` is that of the resource, and `cost` the estimate in microseconds of CPU time. The result is None if Redis
         is unavailable, if the wait was too long, if computing is faster than the round trips, or if the result has a
-        number of a disputed run. Raise ResultQuarantined. A result is kept in memory, accounted to `requester`.
+        number of a disputed run. A result is kept in memory, accounted to `requester`. Raise ResultQuarantined.
         """
         found = await shared.result_or_lease(name, digest, cost)
         if isinstance(found, bytes) and found != MARKER and await self.rests_on_disputed(found):
             return None
-        return self._keep_shared(name, digest, found, requester) if isinstance(found, bytes) else found
+        return self._keep_result_of_redis(name, digest, found, requester) if isinstance(found, bytes) else found
 
-    def _keep_shared(self, name: str, digest: str, body: bytes, requester: str) -> ComputedResult:
-        """Store a result of Redis in memory, and return it. Raise ResultQuarantined.
-
-        `name` is that of the resource, and the memory of the cache is accounted to `requester`.
-        """
+    def _keep_result_of_redis(self, name: str, digest: str, body: bytes, requester: str) -> ComputedResult:
         self.quarantine.check(digest, body)
         self._memory.put(name, digest, body, requester)
         return ComputedResult(digest, body, "redis")
 
     def shared_for(self, quote: Quote) -> SharedCache | None:
-        """Return the shared cache in Redis for an expensive computation, or None.
+        """Return the shared cache in Redis for a computation with the estimate `quote`, or None.
 
-        The result is None without Redis, for a computation of the event loop, and below the cost floor. Computing an
-        inexpensive result is as fast as fetching it from Redis. Such results are not written either, because many
-        inexpensive results would evict expensive ones from a full Redis.
+        The result is None without Redis, for a computation of the event loop, and below the cost floor. Computing such
+        a result is as fast as fetching it, and many of them would evict expensive results from a full Redis.
         """
         if self._shared is None or quote.inline or quote.cost < self._shared.cost_floor:
             return None

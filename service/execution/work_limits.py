@@ -133,7 +133,6 @@ class WorkLimits:
             timer.cancel()
 
     def _forget_idle(self) -> None:
-        """Forget the accounts of ended time windows, and then the half with the least work if all windows run."""
         self._accounts = {name: each for name, each in self._accounts.items() if each.is_current}
         if len(self._accounts) >= MOST_ACCOUNTS:
             largest = sorted(self._accounts.items(), key=lambda item: item[1].used)[MOST_ACCOUNTS // 2 :]
@@ -177,7 +176,7 @@ class WorkAccount:
     @property
     def used(self) -> int:
         """Units of work that were charged in the current time window."""
-        self._renew()
+        self._move_window_to_clock()
         return max(0, self._total + self._unsent)
 
     @property
@@ -194,11 +193,11 @@ class WorkAccount:
         """
         limits = self._limits
         charged = min(units, limits.units)
-        self._renew()
+        self._move_window_to_clock()
         if max(0, self._total + self._unsent) + charged > limits.units:
             # Other processes may have returned units meanwhile. Flooding requesters ask rarely.
             if time.monotonic() - self._synced_at > SEND_SECONDS:
-                await self._send()
+                await self._send_unsent_units()
             if self.used + charged > limits.units:
                 raise self._exceeded(units)
         charge = Charge(self._window, charged)
@@ -207,7 +206,7 @@ class WorkAccount:
             self._send_later()
             return charge
         try:
-            await self._send()
+            await self._send_unsent_units()
             if self.used > limits.units and self._window == charge.window:
                 raise self._exceeded(units)
         except BaseException:
@@ -220,7 +219,7 @@ class WorkAccount:
 
         Units that were not needed are returned. A charge does not count after the end of its time window.
         """
-        self._renew()
+        self._move_window_to_clock()
         if self._window == charge.window:
             self._unsent += spent - charge.units
             self._send_later()
@@ -228,7 +227,7 @@ class WorkAccount:
     def headers(self) -> tuple[tuple[bytes, bytes], tuple[bytes, bytes]]:
         """Return the headers `RateLimit-Policy` and `RateLimit`: remaining units, and seconds until they return."""
         limits = self._limits
-        now = self._renew()
+        now = self._move_window_to_clock()
         used = self._total + self._unsent
         left = max(0, limits.units - used) if used > 0 else limits.units
         state = b'"work";r=%d;t=%d' % (left, max(1, math.ceil(self._end - now)))
@@ -236,7 +235,7 @@ class WorkAccount:
 
     def seconds_left(self) -> int:
         """Return the seconds until the current time window ends, rounded up."""
-        now = self._renew()
+        now = self._move_window_to_clock()
         return max(1, math.ceil(self._end - now))
 
     async def close(self) -> None:
@@ -245,13 +244,12 @@ class WorkAccount:
             self._sending.cancel()
             with suppress(asyncio.CancelledError):
                 await self._sending
-        await self._send()
+        await self._send_unsent_units()
 
     def _current_window(self) -> int:
         return int(self._limits.clock() // self._limits.window_seconds)
 
-    def _renew(self) -> float:
-        """Set the window of time to that of the clock, and return the time of the clock in seconds."""
+    def _move_window_to_clock(self) -> float:
         now = self._limits.clock()
         if not self._begin <= now < self._end:
             size = self._limits.window_seconds
@@ -271,12 +269,12 @@ class WorkAccount:
 
     async def _send_after_pause(self) -> None:
         await asyncio.sleep(SEND_SECONDS)
-        await self._send()
+        await self._send_unsent_units()
 
-    async def _send(self) -> None:
-        """Add the unsent units of work to the storage, and store its total. Without a response they stay unsent."""
+    async def _send_unsent_units(self) -> None:
+        # units that the storage does not confirm stay unsent
         async with self._lock:
-            self._renew()
+            self._move_window_to_clock()
             window, units = self._window, self._unsent
             self._synced_at = time.monotonic()
             total = await self._limits.add(window, self._requester, units)

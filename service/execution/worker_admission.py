@@ -29,10 +29,7 @@ class _RunningComputation:
     started: float
 
     def remaining_seconds(self, now: float) -> float:
-        """Return the expected seconds from `now` until the computation ends: its estimate less the elapsed time.
-
-        A computation that has run for t seconds, longer than estimated, is expected to run for another t seconds.
-        """
+        # a computation that has run for t seconds, longer than estimated, is expected to run for another t seconds
         elapsed = now - self.started
         return self.seconds - elapsed if elapsed < self.seconds else elapsed
 
@@ -72,10 +69,7 @@ class WorkerAdmission:
         return len(self._running) + len(self._waiting)
 
     def is_within_budget(self, cost: int) -> bool:
-        """Return whether `cost` is at most `max_cost`, the largest cost of a computation.
-
-        Costs are in microseconds of CPU time.
-        """
+        """Return whether `cost` (microseconds of CPU time) is at most `max_cost`."""
         return cost <= self._max_cost
 
     def ensure_within_budget(self, cost: int) -> None:
@@ -147,11 +141,6 @@ class WorkerAdmission:
             work.granted = None
 
     def _enqueue(self, work: QueuedComputation, requester: str) -> None:
-        """Add an entry for this requester to the queues of all kinds of workers that can run the computation.
-
-        Raise QueueFull if the estimated wait is above its limit, or if the queue is full and no requester has more
-        entries.
-        """
         too_long = self._estimated_wait_seconds(work, requester) - self._queue_wait_limit_seconds
         if too_long > 0:
             raise QueueFull(_whole_seconds(too_long), "wait")
@@ -208,10 +197,6 @@ class WorkerAdmission:
                     entry.work.granted.set_result(lane)
 
     def _estimated_wait_seconds(self, work: QueuedComputation, requester: str) -> float:
-        """Return the shortest estimated wait of `work` in seconds, over the kinds of workers that can run it.
-
-        Queued computations count if they run before the entry of this requester.
-        """
         now = time.monotonic()
         waits: list[float] = []
         for lane in self._lanes_of(work):

@@ -80,7 +80,7 @@ class WorkerPool:
             worker = await self._replace(worker)
         finally:
             self._idle.put_nowait(worker)
-        self._supervisor = asyncio.get_running_loop().create_task(self._supervise())
+        self._supervisor = asyncio.get_running_loop().create_task(self._replace_missing_workers())
 
     @property
     def alive(self) -> bool:
@@ -146,11 +146,7 @@ class WorkerPool:
             self._dispose(worker)
         await asyncio.gather(*self._disposals)
 
-    async def _supervise(self) -> None:
-        """Start missing workers, and replace workers that died while idle.
-
-        The workers are checked every second, and at once after a worker was discarded.
-        """
+    async def _replace_missing_workers(self) -> None:
         while True:
             # No await between taking and returning the workers, so that no caller finds the queue empty.
             idle = [self._idle.get_nowait() for _ in range(self._idle.qsize())]
@@ -191,7 +187,7 @@ class WorkerPool:
             raise RuntimeError("the worker pool is closed")
         # Starting a process takes tenths of a second, too long for the event loop. The caller may be cancelled
         # meanwhile, but the process starts nevertheless, and close() must know it.
-        starting = asyncio.get_running_loop().create_task(self._start())
+        starting = asyncio.get_running_loop().create_task(self._start_worker())
         self._starting.add(starting)
         starting.add_done_callback(self._starting.discard)
         try:
@@ -204,8 +200,8 @@ class WorkerPool:
         if not starting.cancelled() and starting.exception() is None:
             self._dispose(starting.result())
 
-    async def _start(self) -> ProcessPool:
-        fresh = await asyncio.to_thread(_start, self._initial_arguments)
+    async def _start_worker(self) -> ProcessPool:
+        fresh = await asyncio.to_thread(_start_worker, self._initial_arguments)
         self._started.add(fresh)
         return fresh
 
@@ -216,11 +212,7 @@ class WorkerPool:
         task.add_done_callback(self._disposals.discard)
 
 
-def _start(initial_arguments: tuple[Any, ...]) -> ProcessPool:
-    """Start a worker process, wait until it responds, and return its pool. Raise RuntimeError on failure.
-
-    `initial_arguments` are those of `worker.initialise`.
-    """
+def _start_worker(initial_arguments: tuple[Any, ...]) -> ProcessPool:
     worker = ProcessPool(
         max_workers=1,
         max_tasks=CALLS_BEFORE_REPLACEMENT,

@@ -65,10 +65,7 @@ class ImportedState:
 
     @property
     def specifies_threat_model(self) -> bool:
-        """Whether the threat model of this state differs from the default of a request without one.
-
-        It is False for a state without a threat model.
-        """
+        """Whether the state has a threat model, and another one than a request without a threat model has."""
         usual = with_relation(WorstCaseThreatModel(type="worst_case"), self.mechanism)
         return self.threat_model not in (None, usual)
 
@@ -101,12 +98,7 @@ def _detect_format(state: SourceValue) -> ImportFormat:
 
 
 @final
-class _Reader:
-    """Reader of states of other libraries during validation.
-
-    The reader records whether a state holds more than a mechanism.
-    """
-
+class _RecordingReader:
     def __init__(self) -> None:
         self.has_more_than_mechanism = False
 
@@ -126,20 +118,13 @@ def validate_with_imports(request_type: type[RequestModel], body: bytes) -> Requ
     for microbatches, this sets `microbatches_accounted` in a context of the same object. Raise ValidationError, also if
     a state has a threat model and the request no field for one.
     """
-    reader = _Reader()
+    reader = _RecordingReader()
     request: RequestModel = request_type.__pydantic_validator__.validate_json(body, context=reader)
-    return _attach_threat_models(request_type, body) if reader.has_more_than_mechanism else request
+    return _complete_from_states(request_type, body) if reader.has_more_than_mechanism else request
 
 
-def _attach_threat_models(request_type: type[RequestModel], body: bytes) -> RequestModel:
-    """Return the request, completed by the threat models and microbatch flags of the imported states.
-
-    `body` is the request in valid JSON.
-
-    A threat model is attached where the request has none. The microbatch flag says that the noise accounts for
-    gradients clipped as averages of microbatches. It is set in the context of the object that holds the state. A state
-    inside a composition sets no flag, since the other parts may not account for microbatches.
-    """
+def _complete_from_states(request_type: type[RequestModel], body: bytes) -> RequestModel:
+    # A state inside a composition sets no flag, since the other parts may not account for microbatches.
     document = json.loads(body)
     placed: Location = ()
     for location, holder, sent in tuple(_imported_mechanisms(document, (), None)):
@@ -155,16 +140,13 @@ def _attach_threat_models(request_type: type[RequestModel], body: bytes) -> Requ
             holder["threat_model"] = json.loads(found.threat_model.model_dump_json())
             placed = location
     try:
-        return request_type.model_validate_json(json.dumps(document), context=_Reader())
+        return request_type.model_validate_json(json.dumps(document), context=_RecordingReader())
     except ValidationError:
         raise import_error(((*placed, "content"), NO_THREAT_MODEL_FIELD), title=request_type.__name__) from None
 
 
 def _imported_mechanisms(value: Any, location: Location, holder: Any) -> Iterator[tuple[Location, Any, dict[str, Any]]]:
-    """Yield every imported mechanism of a request: its location, the object that holds it, and the mechanism itself.
-
-    The holder is None if the mechanism is a part of a composition.
-    """
+    # (location, object that holds the mechanism, mechanism); a part of a composition has no holder
     if isinstance(value, list):
         for index, item in enumerate(cast("list[Any]", value)):
             yield from _imported_mechanisms(item, (*location, index), None)

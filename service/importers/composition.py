@@ -11,10 +11,10 @@ from service.importers.reading import DraftSpec, SourceValue, strip_locations
 def repeat(source: SourceValue, inner: DraftSpec, count: SourceValue) -> DraftSpec:
     """Return the draft of `count` applications of the mechanism `inner`.
 
-    It is a DP-SGD run if the mechanism is a DP-SGD step. `source` is the part of the imported document to which errors
-    about the repetition refer.
+    The result is a DP-SGD run if the mechanism is a DP-SGD step. `source` is the part of the imported document to which
+    errors about the repetition refer.
     """
-    step = _step(inner)
+    step = _noise_and_rate(inner)
     if step is not None:
         return DraftSpec(source, type="dpsgd", noise_multiplier=step[0], sample_rate=step[1], steps=count)
     if inner["type"] == "dpsgd" and inner["steps"] == 1:  # a batch of a fixed size
@@ -48,16 +48,14 @@ def compose(source: SourceValue, parts: list[DraftSpec]) -> DraftSpec | None:
     return DraftSpec(source, type="composed", mechanisms=made)
 
 
-def _step(part: DraftSpec) -> tuple[SourceValue, SourceValue] | None:
-    """Return noise multiplier and sampling rate of a Poisson-sampled Gaussian step, or None for another mechanism."""
+def _noise_and_rate(part: DraftSpec) -> tuple[SourceValue, SourceValue] | None:
     if part["type"] == "poisson_sampled" and part["mechanism"]["type"] == "gaussian":
         return part["mechanism"]["noise_multiplier"], part["sample_rate"]
     return None
 
 
 def _phase(part: DraftSpec) -> Phase | None:
-    """Return the draft as a phase (equal steps) of DP-SGD on Poisson samples, or None for another mechanism."""
-    step = _step(part)
+    step = _noise_and_rate(part)
     if step is not None:
         return _phase_from(*step, SourceValue(1, part.source.location))
     if part["type"] == "dpsgd" and "sampling" not in part and isinstance(part["steps"], SourceValue):

@@ -99,15 +99,11 @@ def _read(node: SourceValue, notes: ImportNotes) -> DraftSpec | None:
     notes.event_count += 1
     if notes.event_count > MOST_EVENTS:
         node.reject(TOO_MANY)
-    kind, fields = _destructure(node)
+    kind, fields = _class_name_and_fields(node)
     return EVENTS[kind].build(node, fields, notes)
 
 
-def _destructure(node: SourceValue) -> tuple[str, dict[str, SourceValue]]:
-    """Return the class name of an event and its fields by name.
-
-    Raise ValidationError for an unknown or unsupported class, and for missing or unknown fields.
-    """
+def _class_name_and_fields(node: SourceValue) -> tuple[str, dict[str, SourceValue]]:
     if isinstance(node.value, list):
         values = node.items()
         if len(values) < len(NAMES):
@@ -152,11 +148,9 @@ def _non_private(node: SourceValue, _: dict[str, SourceValue], notes: ImportNote
     return DraftSpec(node, type="approximate_dp", epsilon=0.0, delta=1.0)
 
 
-def _same_fields(kind: str, **names: str) -> Callable[[SourceValue, dict[str, SourceValue], ImportNotes], DraftSpec]:
-    """Return a function that builds the mechanism of an event with equivalent fields.
-
-    `kind` is the `type` of the mechanism. `names` maps field names of the mechanism to those of the event.
-    """
+def _builder_by_fields(
+    kind: str, **names: str
+) -> Callable[[SourceValue, dict[str, SourceValue], ImportNotes], DraftSpec]:
     return lambda node, fields, _: DraftSpec(
         node, type=kind, **{ours: fields[theirs] for ours, theirs in names.items()}
     )
@@ -176,14 +170,11 @@ def _poisson_sampled(node: SourceValue, fields: dict[str, SourceValue], notes: I
     return DraftSpec(node, type="poisson_sampled", sample_rate=fields["sampling_probability"], mechanism=inner)
 
 
-def _fixed(sampling: str) -> Callable[[SourceValue, dict[str, SourceValue], ImportNotes], DraftSpec]:
-    """Return a function that builds the mechanism of Gaussian noise on batches of a fixed size.
-
-    `sampling` names the method of sampling. The function rejects other events on such batches.
-    """
-
+def _builder_for_fixed_batches(
+    sampling: str,
+) -> Callable[[SourceValue, dict[str, SourceValue], ImportNotes], DraftSpec]:
     def build(node: SourceValue, fields: dict[str, SourceValue], notes: ImportNotes) -> DraftSpec:
-        kind, inner = _destructure(fields["event"])
+        kind, inner = _class_name_and_fields(fields["event"])
         if kind != "GaussianDpEvent":
             fields["event"].reject("Must be GaussianDpEvent, the only supported event on batches of a fixed size.")
         notes.add(FIXED_BATCHES)
@@ -211,11 +202,7 @@ def _composed(node: SourceValue, fields: dict[str, SourceValue], notes: ImportNo
 
 
 def _selected(node: SourceValue, fields: dict[str, SourceValue], notes: ImportNotes) -> DraftSpec | None:
-    """Return the mechanism that releases the best of a random number of runs.
-
-    The field `shape` of the event selects the law of this number; the shape infinity is the Poisson law. The result is
-    None if the runs release nothing. Facts that the mechanism does not express are added to `notes`.
-    """
+    # the field `shape` selects the law of the number of runs; infinity is the Poisson law
     inner, shape = _read(fields["event"], notes), fields["shape"]
     if inner is None:
         return None
@@ -227,11 +214,6 @@ def _selected(node: SourceValue, fields: dict[str, SourceValue], notes: ImportNo
 
 
 def _zcdp(node: SourceValue, fields: dict[str, SourceValue], _: ImportNotes) -> DraftSpec:
-    """Return the mechanism of an event of (xi, rho)-zCDP (zero-concentrated differential privacy) with xi = 0.
-
-    `fields` has the members of the event. A mechanism is (xi, rho)-zCDP if its Renyi divergences of every order a > 1
-    are at most xi + rho a. Raise ValidationError for a positive xi.
-    """
     if fields["xi"].number(0.0, 1e6) > 0:
         fields["xi"].reject(
             'Must be 0. For a positive xi, send {"type": "rdp"} with the bounds xi + rho * order at some orders.'
@@ -240,27 +222,29 @@ def _zcdp(node: SourceValue, fields: dict[str, SourceValue], _: ImportNotes) -> 
 
 
 EVENTS: Final[Mapping[str, Event]] = {
-    "GaussianDpEvent": Event(("noise_multiplier",), _same_fields("gaussian", noise_multiplier="noise_multiplier")),
-    "LaplaceDpEvent": Event(("noise_multiplier",), _same_fields("laplace", noise_multiplier="noise_multiplier")),
+    "GaussianDpEvent": Event(
+        ("noise_multiplier",), _builder_by_fields("gaussian", noise_multiplier="noise_multiplier")
+    ),
+    "LaplaceDpEvent": Event(("noise_multiplier",), _builder_by_fields("laplace", noise_multiplier="noise_multiplier")),
     "PoissonSampledDpEvent": Event(("sampling_probability", "event"), _poisson_sampled),
     "SelfComposedDpEvent": Event(("event", "count"), _self_composed),
     "ComposedDpEvent": Event(("events",), _composed),
     "SampledWithoutReplacementDpEvent": Event(
-        ("source_dataset_size", "sample_size", "event"), _fixed("fixed_without_replacement")
+        ("source_dataset_size", "sample_size", "event"), _builder_for_fixed_batches("fixed_without_replacement")
     ),
     "SampledWithReplacementDpEvent": Event(
-        ("source_dataset_size", "sample_size", "event"), _fixed("fixed_with_replacement")
+        ("source_dataset_size", "sample_size", "event"), _builder_for_fixed_batches("fixed_with_replacement")
     ),
     "MixtureOfGaussiansDpEvent": Event(
         ("standard_deviation", "sensitivities", "sampling_probs"),
-        _same_fields(
+        _builder_by_fields(
             "gaussian_mixture", noise_multiplier="standard_deviation", shifts="sensitivities", weights="sampling_probs"
         ),
     ),
     "EpsilonDeltaDpEvent": Event(("epsilon", "delta"), _epsilon_delta),
-    "ExponentialMechanismDpEvent": Event(("epsilon",), _same_fields("exponential", epsilon="epsilon")),
+    "ExponentialMechanismDpEvent": Event(("epsilon",), _builder_by_fields("exponential", epsilon="epsilon")),
     "ZCDpEvent": Event(("rho", "xi"), _zcdp),
-    "PermuteAndFlipDpEvent": Event(("epsilon",), _same_fields("permute_and_flip", epsilon="epsilon")),
+    "PermuteAndFlipDpEvent": Event(("epsilon",), _builder_by_fields("permute_and_flip", epsilon="epsilon")),
     "RepeatAndSelectDpEvent": Event(("event", "mean", "shape"), _selected),
     "RandomizedResponseDpEvent": Event(("noise_parameter", "num_buckets"), randomized_response),
     "DiscreteLaplaceDpEvent": Event(("noise_parameter", "sensitivity"), discrete_laplace),

@@ -60,11 +60,7 @@ def merge_phases(phases: Iterable[Phase], source: SourceValue, location: Callabl
 
 
 def _can_merge(first: Phase, second: Phase) -> bool:
-    """Return whether two phases have equal noise and rate, and whole positive numbers of steps.
-
-    The sum of both numbers of steps has to be at most the largest of a run. Phases with values that are not numbers are
-    not merged, so that validation reports each value.
-    """
+    # phases with values that are not numbers stay apart, so that validation reports each value
     return (
         first.noise_multiplier == second.noise_multiplier
         and first.sample_rate == second.sample_rate

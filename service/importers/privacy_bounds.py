@@ -20,18 +20,19 @@ def matches(state: SourceValue) -> bool:
 def read_state(state: SourceValue) -> ImportedRun:
     """Return the mechanism and the threat model of a state of this service without changes. Raise ValidationError."""
     if "type" in state.as_object:
-        return ImportedRun(_described(state))
+        return ImportedRun(_draft_of_object(state))
     members = state.members((CARRIED[0],), tuple(name for name in MEMBERS if name != CARRIED[0]))
     left = [name for name in members if name not in CARRIED]
     notes = [f"{', '.join(left)}: only the mechanism and the threat model are imported."] if left else []
     threat_model = members.get(CARRIED[1])
     return ImportedRun(
-        _described(members[CARRIED[0]]), None if threat_model is None else _described(threat_model), tuple(notes)
+        _draft_of_object(members[CARRIED[0]]),
+        None if threat_model is None else _draft_of_object(threat_model),
+        tuple(notes),
     )
 
 
-def _described(node: SourceValue) -> DraftSpec:
-    """Return an object of the contract as a draft, with the location of each member in the state."""
+def _draft_of_object(node: SourceValue) -> DraftSpec:
     if not isinstance(node.value, dict):
         node.reject("Must be a JSON object with a type.")
     return DraftSpec(

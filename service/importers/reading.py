@@ -129,7 +129,7 @@ class SourceValue:
 
 @final
 class DraftSpec(dict[str, Any]):
-    """Draft of an object of the contract, not validated yet, with the imported value that it comes from."""
+    """Draft of an object of the contract, not validated yet. `source` is the imported value that it comes from."""
 
     def __init__(self, source: SourceValue, **members: Any) -> None:
         super().__init__(members)
@@ -196,7 +196,7 @@ def validate_draft(found: ImportedRun) -> ValidatedImport:
 
 
 def strip_locations(made: Any) -> Any:
-    """Return a draft of a mechanism as plain values, without the locations of its numbers in the imported state."""
+    """Return the draft `made` as plain values, without the locations of its numbers in the imported state."""
     if isinstance(made, SourceValue):
         return strip_locations(made.value)
     if isinstance(made, PhaseNumbers):
@@ -209,10 +209,6 @@ def strip_locations(made: Any) -> Any:
 
 
 def _source_location(made: Any, pointer: str) -> Location:
-    """Return the location in the imported state of the value at a JSON pointer into the draft `made`.
-
-    For a value that is not in the draft, it is the location of the nearest object around it.
-    """
     location: Location = ()
     for step in pointer.split("/")[1:]:
         if isinstance(made, DraftSpec):

@@ -97,9 +97,7 @@ class RememberedJob:
 class ChunkWorker:
     """Worker that computes chunks (ranges of points of jobs) in processes of a pool.
 
-    Several tasks may use one instance.
-
-    `pool` returns the process pool, and is called for each chunk that has to be computed.
+    Several tasks may use one instance. `pool()` returns the pool, and is called for each chunk that has to be computed.
     """
 
     def __init__(self, context: WorkerContext, pool: Callable[[], WorkerPool]) -> None:
@@ -127,10 +125,6 @@ class ChunkWorker:
         return True
 
     async def _process_traced(self, claim: ClaimedChunk) -> None:
-        """Process a claimed chunk (range of points of a job), and save its results.
-
-        If traces are on, record a span (timed part of a trace) below the request that brought the job.
-        """
         tracing, job = self._context.tracing, claim.job
         if tracing is None:
             await self._process(claim)
@@ -152,7 +146,7 @@ class ChunkWorker:
                 claim.chunk.points > remembered.plan.max_chunk_points
             ):  # of a file that an earlier version of the service wrote
                 parts = _split(claim.chunk, remembered.plan.max_chunk_points)
-                await self._persist_with_retry(self._context.repository.requeue, claim, parts, claim.tries)
+                await self._persist_when_available(self._context.repository.requeue, claim, parts, claim.tries)
                 return
             computed = await self._find_or_compute(claim, remembered.plan)
         except (_ChunkNotNeeded, JobsUnavailable, JobNotFound):
@@ -166,11 +160,6 @@ class ChunkWorker:
             await self._save_result(claim, remembered, computed)
 
     async def _remembered_job(self, job: StoredJob) -> RememberedJob:
-        """Return the validated request of a job, from memory or from the storage.
-
-        Raise JobNotFound for a job that has ended, JobsUnavailable, and the validation errors of a request that another
-        engine version accepted.
-        """
         key = job.id, job.generation
         remembered = self._remembered.get(key)
         if remembered is None:
@@ -182,11 +171,6 @@ class ChunkWorker:
         return remembered
 
     async def _find_or_compute(self, claim: ClaimedChunk, plan: JobPlan) -> WorkerResult:
-        """Return the results of a chunk as JSON lines, from a stored result or from a worker process.
-
-        Raise _ChunkNotNeeded if the claim becomes stale, and the errors of WorkerPool.compute. Raise WorkerDied without
-        computing if MAX_TRIES (3) attempts have failed. `plan` has the validated request of the job.
-        """
         context, chunk, job = self._context, claim.chunk, claim.job
         if claim.tries >= MAX_TRIES:
             raise WorkerDied
@@ -225,14 +209,10 @@ class ChunkWorker:
         size = next_size(points, remembered.seconds_per_point or 0.0, plan.max_chunk_points)
         if plan.computation.chunking is None:
             await self._store_single_result(claim.job, plan, computed.body)
-        await self._persist_with_retry(context.repository.save, claim, computed.body, size)
+        await self._persist_when_available(context.repository.save, claim, computed.body, size)
         context.metrics.count_chunk("done", points)
 
     async def _store_single_result(self, job: StoredJob, plan: JobPlan, lines: bytes) -> None:
-        """Store the response of a job of a single request in the result cache, and log the decision of a policy.
-
-        `lines` is the response in its stored form. Only the response of an assessment with a policy has a decision.
-        """
         context = self._context
         body, decided = await asyncio.to_thread(stored_response_and_decision, plan.computation, lines)
         context.store_answer(plan.computation, job.digest, body, job.cost, job.requester)
@@ -242,11 +222,8 @@ class ChunkWorker:
                 context.audit.write(_decision_record(job, decided))
 
     async def _retry_or_split(self, claim: ClaimedChunk, error: Exception) -> bool:
-        """Return a chunk whose process was killed to the queue if another try is allowed, and return whether it is.
-
-        A chunk is a range of points of a job. It is requeued as a whole after the first two deaths of its process, and
-        as halves after the third death or an exceeded limit. A single point is not halved, so that the result is False.
-        """
+        # requeued as a whole after the first two deaths of its process, as halves after the third death or an exceeded
+        # limit
         chunk, tries = claim.chunk, claim.tries + 1
         if isinstance(error, WorkerDied) and tries < MAX_TRIES:
             chunks: Sequence[Chunk] = (chunk,)
@@ -256,29 +233,23 @@ class ChunkWorker:
             return False
         self._report_failure(claim, error, "piece begun again")
         self._context.metrics.count_chunk("again", chunk.points)
-        await self._persist_with_retry(self._context.repository.requeue, claim, chunks, tries)
+        await self._persist_when_available(self._context.repository.requeue, claim, chunks, tries)
         return True
 
     async def _fail_chunk(self, claim: ClaimedChunk, error: Exception) -> None:
-        """Save the problem document of `error` for every point of a claimed chunk, or end a job of a single request.
-
-        A chunk is a range of points of a job. The whole job also ends if its request cannot be validated.
-        """
         context, job, chunk = self._context, claim.job, claim.chunk
         self._report_failure(claim, error, "piece failed")
         context.metrics.count_chunk("failed", chunk.points)
         problem = context.describe(error)
         remembered = self._remembered.get((job.id, job.generation))
         if remembered is None or remembered.plan.computation.chunking is None:
-            await self._persist_with_retry(context.repository.fail, job.id, job.generation, problem)
+            await self._persist_when_available(context.repository.fail, job.id, job.generation, problem)
         else:
-            await self._persist_with_retry(context.repository.save, claim, failure_lines(chunk, problem), chunk.points)
+            await self._persist_when_available(
+                context.repository.save, claim, failure_lines(chunk, problem), chunk.points
+            )
 
     def _report_failure(self, claim: ClaimedChunk, error: Exception, state: str) -> None:
-        """Count and log the failure of a claimed chunk (range of points of a job).
-
-        `error` is the cause, and `state` says what happens to the chunk.
-        """
         context, job = self._context, claim.job
         context.metrics.count_failure(job.resource, error)
         context.metrics.count_violations(int(is_violation(error)))
@@ -294,12 +265,7 @@ class ChunkWorker:
             exc_info=error,
         )
 
-    async def _persist_with_retry(self, write: Callable[..., StoredJob | None], *values: object) -> None:
-        """Call `write` with `values` on the storage of jobs until the storage is available.
-
-        If the job has ended with the write, its end is counted and logged. A failed call is repeated after
-        RETRY_SECONDS.
-        """
+    async def _persist_when_available(self, write: Callable[..., StoredJob | None], *values: object) -> None:
         while True:
             try:
                 job = await asyncio.to_thread(write, *values)
@@ -378,10 +344,6 @@ def _log_origin(job: StoredJob) -> dict[str, str]:
 
 
 def _decision_record(job: StoredJob, decided: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the record of a policy decision for the audit stream.
-
-    `job` is the job whose response has the decision, and `decided` has ids and verdict.
-    """
     names = {"decision": decided["decision"], "verdict": decided["verdict"]}
     return {"event": "decision", **_log_origin(job), "resource": {"job_id": job.id}, "digest": job.digest, **names}
 

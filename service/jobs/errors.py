@@ -27,8 +27,7 @@ class JobNotFound(JobsError):
 class JobsUnavailable(JobsError):
     """Raised when the storage of jobs does not respond or has no room.
 
-    `reason` is for the log and contains no address. `reason` is a phrase such as the class of an error of Redis or the
-    code of an error of SQLite.
+    `reason` is a phrase for the log without addresses, such as the class of an error of Redis.
     """
 
     def __init__(self, reason: str) -> None:
@@ -45,7 +44,7 @@ class IdempotencyKeyReused(JobsError):
 class InvalidJob(JobsError):
     """Raised for a job whose request does not match its resource.
 
-    `errors` holds JSON pointers into the body, and reasons.
+    `errors` has JSON pointers into the body, and reasons.
     """
 
     def __init__(self, errors: tuple[FieldError, ...]) -> None:

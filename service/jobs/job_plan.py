@@ -75,7 +75,7 @@ class JobConstraints:
 @final
 @dataclass(frozen=True, slots=True)
 class JobPlan:
-    """Validated request of a job, with the resource that computes it and its number of points (`total`).
+    """Validated request of a job, with the resource that computes it and its number of points.
 
     A job of a single request has one point.
     """
@@ -134,9 +134,9 @@ def resource_path(computation: Computation[Any, Any]) -> str:
 
 
 def parse_plan(computation: Computation[Any, Any], sent: bytes, validate: RequestValidator) -> JobPlan:
-    """Return the plan of a job (validated request and resource) from the JSON that a client sent.
+    """Return the plan of a job (request, resource, points) from the JSON that a client sent. Raise RequestBodyError.
 
-    `validate` parses the JSON with limits of its size. Raise RequestBodyError.
+    `validate` parses the JSON with limits of its size.
     """
     chunks = computation.chunking
     if chunks is None:
@@ -146,7 +146,7 @@ def parse_plan(computation: Computation[Any, Any], sent: bytes, validate: Reques
 
 
 def restore_plan(job: StoredJob, request: bytes, validate: RequestValidator) -> JobPlan:
-    """Return the plan of a stored job (validated request and resource) from the JSON of its request.
+    """Return the plan of a stored job (request, resource, points) from the JSON of its request.
 
     `validate` parses the JSON. Raise InvalidJob if this version has no such resource, and RequestBodyError for an
     invalid request.

@@ -30,17 +30,14 @@ def decompress(kept: bytes) -> bytes:
 
 
 def failure_count(kept: bytes) -> int:
-    """Return the number of failed points in the stored results `kept` of a chunk, without decompressing them.
-
-    A chunk is a range of points of a job.
-    """
+    """Return the number of failed points in the stored results `kept`, without decompressing them."""
     return int.from_bytes(kept[:COUNT_BYTES], "big")
 
 
 def failure_lines(chunk: Chunk, problem: bytes) -> bytes:
-    """Return the stored results of a chunk (range of points) whose points all have the same problem document.
+    """Return the stored results of a chunk (range of points) whose points all have the same problem.
 
-    `problem` is this document as JSON.
+    `problem` is the JSON problem document.
     """
     return compress(
         b"".join(
@@ -57,10 +54,9 @@ def stored_response(kept: bytes) -> bytes:
 def stored_response_and_decision(
     computation: Computation[Any, Any], kept: bytes
 ) -> tuple[bytes, dict[str, Any] | None]:
-    """Return the response bytes of a job of a single request, and the log fields of its policy decision.
+    """Return the response bytes of a job of a single request, and the log fields of its policy decision, or None.
 
-    The log fields are None if the response has no decision. `computation` is the resource, and `kept` are the stored
-    results of the job.
+    `computation` is the resource, and `kept` are the stored results of the job.
     """
     body = stored_response(kept)
     if computation.decision is None:

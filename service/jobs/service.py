@@ -46,10 +46,7 @@ Found = TypeVar("Found")
 @final
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """State of the job backend: whether jobs are computed, and one sentence for operators.
-
-    `works` is whether jobs are computed, by this process or by another one.
-    """
+    """State of the job backend: whether jobs are computed by any process, and one sentence for operators."""
 
     works: bool
     sentence: str
@@ -151,7 +148,7 @@ class JobService:
     async def get(self, job_id: str, requester: str) -> StoredJob:
         """Return the current state of the job `job_id`.
 
-        Raise JobNotFound, also for the job of another owner than the requester, and JobsUnavailable.
+        Raise JobNotFound, also for the job of another owner than `requester`, and JobsUnavailable.
         """
         job = await self._in_thread(self.repository.get, job_id)
         if job.owner != owner_of(requester):
@@ -168,7 +165,7 @@ class JobService:
     async def cancel(self, job_id: str, requester: str) -> StoredJob:
         """Cancel the job `job_id`, unless it has ended, and return it.
 
-        Raise JobNotFound and JobsUnavailable, as `get`: a job is found for its owner only.
+        Raise JobNotFound, also for the job of another owner than `requester`, and JobsUnavailable.
         """
         await self.get(job_id, requester)
         job = await self._in_thread(self.repository.cancel, job_id)
@@ -182,7 +179,7 @@ class JobService:
 
         The next start is the first point of the next page, or None after the last point, and for an ended job without
         further results. The lines of an active job stop before the first missing point. Raise PageBeyondEnd,
-        JobNotFound and JobsUnavailable.
+        JobsUnavailable, and JobNotFound, also for the job of another owner than `requester`.
         """
         job = await self.get(job_id, requester)
         if start >= job.total:
@@ -190,7 +187,7 @@ class JobService:
         lines: list[bytes] = []
         place = start
         while len(lines) < most:
-            found = await self._next_lines(job_id, place)
+            found = await self._first_saved_lines(job_id, place)
             if found is None:
                 break
             begin, _, chunk_lines = found
@@ -207,13 +204,13 @@ class JobService:
     async def stream_results(self, job_id: str, requester: str, start: int) -> AsyncGenerator[list[bytes]]:
         """Yield the result lines (JSON) of all points from `start` on, as workers save them.
 
-        The stream ends when the job has ended, and skips points that an ended job did not compute. Raise JobNotFound
-        and JobsUnavailable.
+        The stream ends when the job has ended, and skips points that an ended job did not compute. Raise
+        JobsUnavailable, and JobNotFound, also for the job of another owner than `requester`.
         """
         place = start
         while True:
             job = await self.get(job_id, requester)  # before the lines: the lines of an ended job are complete
-            found = await self._next_lines(job_id, place)
+            found = await self._first_saved_lines(job_id, place)
             if found is not None and (found[0] == place or job.state in ENDED):
                 _, place, lines = found
                 yield lines
@@ -227,7 +224,7 @@ class JobService:
 
         A revision counts the changes of a job. Changes within 0.5 s may give one state. Without a change, the state is
         yielded every MAX_EVENT_INTERVAL_SECONDS (1.5 s). The last yielded state is that of the ended job. Raise
-        JobNotFound and JobsUnavailable.
+        JobsUnavailable, and JobNotFound, also for the job of another owner than `requester`.
         """
         loop = asyncio.get_running_loop()
         last_event = loop.time()
@@ -241,9 +238,9 @@ class JobService:
             await asyncio.sleep(POLL_SECONDS)
 
     async def wait_ended(self, job_id: str, requester: str, seconds: float) -> StoredJob:
-        """Wait until the job `job_id` has ended, for at most `seconds`, and return its state.
+        """Wait until the job `job_id` has ended, for at most `seconds`, and return its state then.
 
-        After `seconds` it is the state of a job that is still active. Raise JobNotFound and JobsUnavailable.
+        Raise JobsUnavailable, and JobNotFound, also for the job of another owner than `requester`.
         """
         loop = asyncio.get_running_loop()
         until = loop.time() + seconds
@@ -275,11 +272,6 @@ class JobService:
     def _enqueue(
         self, plan: JobPlan, sent: bytes, quote: Quote, sender: Sender, traceparent: str | None
     ) -> tuple[StoredJob, bool]:
-        """Store a job, and return the job and whether it is new.
-
-        `plan` is the validated request, `sent` its JSON, `quote` its estimated cost, and `sender` the client.
-        `traceparent` is the id of a trace.
-        """
         if plan.total > self.limits.points:
             sentence = f"A job may have at most {self.limits.points} points."
             raise InvalidJob((FieldError(pointer=REQUEST_POINTER, detail=sentence),))
@@ -315,13 +307,7 @@ class JobService:
         self._on_change(job)
         return job
 
-    async def _next_lines(self, job_id: str, place: int) -> tuple[int, int, list[bytes]] | None:
-        """Return (start, stop, result lines) of the first saved points of the job `job_id` from `place` on.
-
-        `stop` is the index after the last point, and each point has one line. The result is None if no point from
-        `place` on is saved. Raise JobNotFound.
-        """
-
+    async def _first_saved_lines(self, job_id: str, place: int) -> tuple[int, int, list[bytes]] | None:
         def read() -> tuple[int, int, list[bytes]] | None:
             found = self.repository.results(job_id, place, 1)
             if not found:

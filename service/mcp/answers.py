@@ -23,7 +23,7 @@ UNBOUNDED: Final = "an approximation without proved bounds; do not quote it as a
 def answer_result(body: bytes) -> CallToolResult:
     """Return a response of the service in JSON as the result of a tool call."""
     response: dict[str, Any] = json.loads(body)
-    return _result("\n".join(_sections(response)), response)
+    return _result("\n".join(_text_lines(response)), response)
 
 
 def problem_result(problem: Problem) -> CallToolResult:
@@ -35,16 +35,12 @@ def _result(text: str, content: dict[str, Any], *, is_error: bool = False) -> Ca
     return CallToolResult(content=[TextContent(text=text)], structured_content=content, is_error=is_error)
 
 
-def _sections(response: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the lines of the text that describes a response.
-
-    At most 200 numbers are written.
-    """
-    yield from _decision(response)
+def _text_lines(response: Mapping[str, Any]) -> Iterator[str]:
+    yield from _decision_lines(response)
     rows = number_rows(response)
     if rows:
         yield "Numbers:"
-        yield from map(_number, rows[:LONGEST_LIST])
+        yield from map(_number_line, rows[:LONGEST_LIST])
     if len(rows) > LONGEST_LIST:
         yield f"- {len(rows) - LONGEST_LIST} more numbers are in the structured content."
     yield from _facts(response)
@@ -55,10 +51,6 @@ def _sections(response: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _facts(described: Mapping[str, Any]) -> Iterator[str]:
-    """Yield lines with mechanism, assumptions, hazards and notes of a response, or of one run of a comparison.
-
-    `described` is the JSON object of either.
-    """
     if mechanism := described.get("mechanism"):
         yield f"Mechanism: {json.dumps(mechanism)}"
     for name, title in (
@@ -69,14 +61,10 @@ def _facts(described: Mapping[str, Any]) -> Iterator[str]:
     ):
         if entries := described.get(name):
             yield title
-            yield from map(_entry, entries)
+            yield from map(_entry_line, entries)
 
 
-def _decision(response: Mapping[str, Any]) -> Iterator[str]:
-    """Yield lines with the decision in a response: policy, verdicts on claims, calibrated value, or the safer run.
-
-    Yield nothing for responses without a decision.
-    """
+def _decision_lines(response: Mapping[str, Any]) -> Iterator[str]:
     if summary := response.get("summary"):
         yield summary["sentence"]
     if judged := response.get("judged_as"):
@@ -92,14 +80,10 @@ def _decision(response: Mapping[str, Any]) -> Iterator[str]:
         yield f"The number {response['value']!r} is {response['verdict'].replace('_', ' ')}. {reasons}".rstrip() + "."
     if "free" in response:
         yield f"{response['free']}: {response['value']!r} ({response['status']})."
-    yield from _ranking(response)
+    yield from _ranking_lines(response)
 
 
-def _ranking(response: Mapping[str, Any]) -> Iterator[str]:
-    """Yield lines with the best run by each quantity of a comparison, and verdicts on the curves of each pair.
-
-    Yield nothing for responses that compare no runs.
-    """
+def _ranking_lines(response: Mapping[str, Any]) -> Iterator[str]:
     for quantity in response.get("quantities", ()):
         uncertain = "" if quantity["certain"] else " (not certain: the bounds overlap)"
         yield f"Best by {quantity['label']}: {', '.join(quantity['best'])}{uncertain}."
@@ -108,16 +92,14 @@ def _ranking(response: Mapping[str, Any]) -> Iterator[str]:
         yield f"Curves of {pair['first']} (first) and {pair['second']} (second): {pair['curves']['verdict']}.{theorem}"
 
 
-def _number(row: NumberRow) -> str:
-    """Return a line of text with both bounds of a number."""
+def _number_line(row: NumberRow) -> str:
     remark = f"; {row.remark}" if row.remark else ""
     if row.lower is None or row.upper is None:
         return f"- {row.what}: about {row.value!r}, {UNBOUNDED}{remark}"
     return f"- {row.what}: from {row.lower!r} to {row.upper!r} ({row.evidence}); safe value {row.value!r}{remark}"
 
 
-def _entry(entry: dict[str, Any] | str) -> str:
-    """Return a line for an assumption, a hazard or a note."""
+def _entry_line(entry: dict[str, Any] | str) -> str:
     if isinstance(entry, str):
         return f"- {entry}"
     holds = f" (holds: {entry['holds']})" if "holds" in entry else ""

@@ -52,7 +52,7 @@ def without_duplicate_keys(app: ASGIApp, longest: int) -> ASGIApp:
 
 
 async def _receive_body(receive: Receive, longest: int) -> list[Message]:
-    """Return the ASGI messages of a request: its whole body, or the first more than `longest` bytes of the body."""
+    # up to the first message that makes the body longer than `longest` bytes
     received: list[Message] = []
     size = 0
     while size <= longest:

@@ -64,7 +64,6 @@ def duplicate_keys_error(body: bytes) -> dict[str, Any] | None:
 
 
 def _duplicate_keys_error(text: str, message: object) -> dict[str, Any] | None:
-    """Return the error for a JSON text with duplicate keys, or None. `message` is the value of the text."""
     try:
         reject_duplicate_keys(text)
     except DuplicateKeys as error:

@@ -39,13 +39,12 @@ def input_schema(model: type[Request]) -> dict[str, Any]:
 
 
 def _compact(schema: Schema, definitions: Schema, depth: int) -> dict[str, Any]:
-    found = _resolve(schema, definitions)
+    found = _resolve_reference(schema, definitions)
     kept = {key: found[key] for key in KEPT if found.get(key) is not None}
-    options = _options(found, definitions)
+    options = _alternatives_without_null(found, definitions)
     if options and all(map(_kind, options)):
-        fields = (
-            f"{kept.get('description', '')} Types with their fields: {'; '.join(map(_signature, options))}.".lstrip()
-        )
+        described = "; ".join(map(_fields_as_text, options))
+        fields = f"{kept.get('description', '')} Types with their fields: {described}.".lstrip()
         kinds = {"type": {"enum": list(map(_kind, options))}}
         return kept | {"type": "object", "description": fields, "properties": kinds, "required": ["type"]}
     if len(options) == 1:
@@ -63,27 +62,20 @@ def _compact(schema: Schema, definitions: Schema, depth: int) -> dict[str, Any]:
     return kept
 
 
-def _resolve(schema: Schema, definitions: Schema) -> Schema:
-    """Return the schema to which a reference points, in `definitions`.
-
-    A description beside the reference replaces that of the schema.
-    """
+def _resolve_reference(schema: Schema, definitions: Schema) -> Schema:
+    # a description beside the reference replaces that of the schema
     if "$ref" not in schema:
         return schema
     target: Schema = definitions[schema["$ref"].rpartition("/")[2]]
-    return {**_resolve(target, definitions), **{key: schema[key] for key in schema if key != "$ref"}}
+    return {**_resolve_reference(target, definitions), **{key: schema[key] for key in schema if key != "$ref"}}
 
 
-def _options(schema: Schema, definitions: Schema) -> list[Schema]:
-    """Return the alternatives of a schema at any depth, without null.
-
-    The list is empty for a schema without alternatives. `definitions` has the schemas to which references point.
-    """
+def _alternatives_without_null(schema: Schema, definitions: Schema) -> list[Schema]:
     given = cast("list[Schema]", schema.get("oneOf") or schema.get("anyOf") or [])
     options: list[Schema] = []
     for each in given:
-        option = _resolve(each, definitions)
-        inner = _options(option, definitions)
+        option = _resolve_reference(each, definitions)
+        inner = _alternatives_without_null(option, definitions)
         options += inner or ([] if option.get("type") == "null" else [option])
     return options
 
@@ -93,8 +85,7 @@ def _kind(option: Schema) -> str | None:
     return kind.get("const")
 
 
-def _signature(option: Schema) -> str:
-    """Return an alternative of a union as text: its fields, with a question mark after optional fields."""
+def _fields_as_text(option: Schema) -> str:
     required = option.get("required", ())
     fields = (name + ("" if name in required else "?") for name in option["properties"] if name != "type")
     return f"{_kind(option)}({', '.join(fields)})"

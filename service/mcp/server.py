@@ -86,8 +86,7 @@ ProtocolServer = Server[AppServices]
 
 
 @asynccontextmanager
-async def run_protocol_server(settings: Settings, metrics: Metrics) -> AsyncGenerator[ProtocolServer]:
-    """Start the services, and yield a server of the Model Context Protocol that all its sessions share."""
+async def _run_protocol_server(settings: Settings, metrics: Metrics) -> AsyncGenerator[ProtocolServer]:
     version = distribution_version(DISTRIBUTION)
     settings = settings.model_copy(update={"data_folder": None})  # jobs of a service are not touched
     async with run_services(settings, metrics, make_logger(settings.log_level), version) as services:
@@ -114,10 +113,6 @@ async def _list_tools(_context: Context, _params: PaginatedRequestParams | None)
 
 
 async def _call_tool(context: Context, params: CallToolRequestParams) -> CallToolResult:
-    """Compute the answer of a tool, whose name and arguments are in `params`.
-
-    Failures other than an unknown tool are results with `isError`.
-    """
     if params.name not in TOOLS:
         raise MCPError(INVALID_PARAMS, f"There is no tool {params.name[:64]!r}. Tools: {', '.join(TOOLS)}.")
     services, request_id = context.lifespan_context, secrets.token_hex(16)
@@ -125,20 +120,20 @@ async def _call_tool(context: Context, params: CallToolRequestParams) -> CallToo
     try:
         if len(body) > services.settings.max_body_bytes:
             raise BodyTooLarge
-        computed = await services.runner.answer(computation_of(params.name), body, _client(context))
+        computed = await services.runner.answer(computation_of(params.name), body, _waiting_client(context))
     except Exception as error:
         problem = problem_of(error, f"mcp {params.name}", request_id)
         if problem.status == HTTPStatus.INTERNAL_SERVER_ERROR:
             LOGGER.error("request %s: %s", problem.request_id, problem.type, exc_info=error)
-        _audit(context, params.name, request_id, None, problem_result(problem))
+        _audit_call(context, params.name, request_id, None, problem_result(problem))
         return problem_result(problem)
     result = await asyncio.to_thread(answer_result, computed.body)
-    _audit(context, params.name, request_id, computed.digest, result)
+    _audit_call(context, params.name, request_id, computed.digest, result)
     return result
 
 
-def _audit(context: Context, tool: str, request_id: str, digest: str | None, result: CallToolResult) -> None:
-    """Write the call of a tool to the audit stream, if there is one. The record has no arguments and no answer."""
+def _audit_call(context: Context, tool: str, request_id: str, digest: str | None, result: CallToolResult) -> None:
+    # without arguments and answer
     audit, request = context.lifespan_context.audit, context.request
     if audit is None:
         return
@@ -161,11 +156,8 @@ def _audit(context: Context, tool: str, request_id: str, digest: str | None, res
     )
 
 
-def _client(context: Context) -> WaitingClient:
-    """Return the client that the computation is accounted to, over HTTP the group of the caller or its address.
-
-    As over HTTP, a computation ends when its last client has disconnected. No session delivers its answer later.
-    """
+def _waiting_client(context: Context) -> WaitingClient:
+    # As over HTTP, a computation ends when its last client has disconnected. No session delivers its answer later.
     request = context.request
     if request is None:
         return LOCAL_CLIENT
@@ -179,8 +171,8 @@ def _client(context: Context) -> WaitingClient:
     return WaitingClient(requester, wait_disconnected, None if limits is None else limits.account(requester))
 
 
-def is_worth_logging(record: logging.LogRecord) -> bool:
-    """Return whether a log record of the MCP library reports more than the disconnection of a client."""
+def _is_worth_logging(record: logging.LogRecord) -> bool:
+    # more than the disconnection of a client
     return not (record.exc_info and isinstance(record.exc_info[1], ClientDisconnect))
 
 
@@ -198,14 +190,14 @@ async def _read_resource(_context: Context, params: ReadResourceRequestParams) -
 async def serve_stdio(settings: Settings, stdin: int, stdout: int) -> None:
     """Serve the Model Context Protocol on two file descriptors.
 
-    It ends at the end of the input, when the output is closed, or at a signal.
+    The call returns at the end of the input, when the output is closed, or at a signal.
     """
-    loop, stop = asyncio.get_running_loop(), cancel_at_signals()
+    loop, stop = asyncio.get_running_loop(), _cancel_at_signals()
     output = LineWriter(stdout)
     lines = answer_invalid_lines(read_lines(stdin, LONGEST_LINE * settings.max_body_bytes), output)
     streams = cast("anyio.AsyncFile[str]", lines), cast("anyio.AsyncFile[str]", output)
     with suppress(asyncio.CancelledError):
-        async with run_protocol_server(settings, Metrics(CollectorRegistry(), ENGINE_VERSION)) as server:
+        async with _run_protocol_server(settings, Metrics(CollectorRegistry(), ENGINE_VERSION)) as server:
             try:
                 async with stdio_server(*streams) as (requests, responses):
                     await server.run(requests, responses, server.create_initialization_options())
@@ -228,22 +220,22 @@ async def serve_http(settings: Settings, host: str, port: int, listening: socket
         allowed_hosts=hosts,
         allowed_origins=[f"http://{each}" for each in hosts],
     )
-    logging.getLogger("mcp.server.streamable_http").addFilter(is_worth_logging)
+    logging.getLogger("mcp.server.streamable_http").addFilter(_is_worth_logging)
     metrics = Metrics(CollectorRegistry(), ENGINE_VERSION)
-    cancel_at_signals()  # until the server handles them
+    _cancel_at_signals()  # until the server handles them
     closed = requires_credentials(settings, host)
     authenticator = build_authenticator(settings, make_logger(settings.log_level)) if closed else None
     with suppress(asyncio.CancelledError):
         async with (
             nullcontext() if authenticator is None else authenticator.running(),
-            run_protocol_server(settings, metrics) as server,
+            _run_protocol_server(settings, metrics) as server,
         ):
             configuration = _http_configuration(server, settings, metrics, security, authenticator)
             await _EndingServer(configuration).serve([listening])
 
 
-def cancel_at_signals() -> Callable[[], bool]:
-    """Cancel the current task at a signal that ends the process. Return a function that cancels the task at once."""
+def _cancel_at_signals() -> Callable[[], bool]:
+    # the returned function cancels the task at once
     stop = cast("asyncio.Task[None]", asyncio.current_task()).cancel
     for each in SIGNALS:
         asyncio.get_running_loop().add_signal_handler(each, stop)
@@ -291,8 +283,7 @@ def _http_configuration(
 
 @final
 class _EndingServer(uvicorn.Server):
-    """Server that ends after a signal, and does not raise the signal again."""
-
+    # ends after a signal, and does not raise the signal again
     @override
     @contextmanager
     def capture_signals(self) -> Generator[None]:

@@ -47,10 +47,9 @@ LARGEST_CURVE_COST: Final = 10_000_000
 
 @final
 class Dependency(NamedTuple):
-    """Further answer that a chart needs beside its own response.
+    """Further answer that a chart needs beside its own response: a request to a resource.
 
-    The entry has the resource, the request, and the name of the part of the chart that shows the answer, such as
-    `attackers`.
+    `part` names the part of the chart that shows the answer, such as `attackers`.
     """
 
     resource: str
@@ -92,11 +91,7 @@ def shown_digests(response: Result, results: DependencyResults) -> list[str]:
     return [each.digest for each in (response, *results) if each is not None]
 
 
-def curves_charts(response: CurvesResponse, _: DependencyResults) -> list[Spec]:
-    """Return Vega-Lite charts of power against false positive rate, and of the widths of the enclosures.
-
-    The second chart is left out if no curve has bounds.
-    """
+def _curves_charts(response: CurvesResponse, _: DependencyResults) -> list[Spec]:
     return list(_curves(series_of(response), run_title(response.mechanism)))
 
 
@@ -107,8 +102,7 @@ def _curves(series: Sequence[Series], subtitle: str) -> Iterator[Spec]:
         yield strip
 
 
-def comparison_dependencies(response: ComparisonsResponse) -> list[Dependency]:
-    """Return a request for the trade-off curve of each compared run."""
+def _comparison_dependencies(response: ComparisonsResponse) -> list[Dependency]:
     return [
         Dependency(
             "curves",
@@ -124,12 +118,7 @@ def comparison_dependencies(response: ComparisonsResponse) -> list[Dependency]:
     ]
 
 
-def comparison_charts(response: ComparisonsResponse, results: DependencyResults) -> list[Spec]:
-    """Return one chart with the trade-off curves of all runs, and a chart of the widths of their enclosures.
-
-    `results` has the answers of the further requests that the charts need, for example the curves. A run without an
-    answer has no curve. The second chart is left out if no curve has bounds.
-    """
+def _comparison_charts(response: ComparisonsResponse, results: DependencyResults) -> list[Spec]:
     series = [
         first_curve_series(run.name, curves)._replace(worst=False)  # what one run excludes, another one allows
         for run, curves in zip(response.runs, results, strict=True)
@@ -140,11 +129,11 @@ def comparison_charts(response: ComparisonsResponse, results: DependencyResults)
 
 
 def assessment_dependencies(response: AssessmentsResponse) -> list[Dependency]:
-    """Return further requests that the charts of an assessment need.
+    """Return the further requests that the charts of an assessment need.
 
-    They are for the curves of attackers against whom no assumption is attested not to hold, and for the charts of a
-    certified epsilon, if there is one. Attackers that were too expensive for the assessment have a request each if its
-    estimated cost is at most 10 s. The list is empty if nothing is proved about the run.
+    One request is for the curves of all attackers but those with an assumption that is attested not to hold, and others
+    are for the charts of epsilon. An attacker that was too expensive for the assessment has a request if its estimated
+    cost is at most 10 s. The list is empty if nothing is proved about the run.
     """
     # Imported where it is used: pictures are known at import, computations are not.
     from service.resources.assessments.attackers import relaxed_attackers
@@ -173,17 +162,12 @@ def assessment_dependencies(response: AssessmentsResponse) -> list[Dependency]:
         relaxed_attackers(AssessedRun(mechanism, response.context, worst), response.relative_tolerance).expensive,
     )
     found += [Dependency("curves", each, "attacker") for each in alone if CURVES.quote(each).cost <= LARGEST_CURVE_COST]
-    epsilon = _epsilon(response)
-    return found if epsilon is None else [*found, *_at_epsilon(response, epsilon)]
+    epsilon = _finite_epsilon(response)
+    return found if epsilon is None else [*found, *_curves_at_epsilon(response, epsilon)]
 
 
-def _at_epsilon(response: AssessmentsResponse, epsilon: float) -> Iterator[Dependency]:
-    """Yield the requests for three curves at a certified `epsilon` (nats) of an assessment.
-
-    They are the trade-off curve of (`epsilon`, delta)-DP, and the privacy profiles (delta at epsilons up to twice
-    `epsilon`) of the run and its Gaussian fit (mu-GDP with the upper bound of mu). At epsilon 0 there are no profiles,
-    and without an upper bound of mu no fit.
-    """
+def _curves_at_epsilon(response: AssessmentsResponse, epsilon: float) -> Iterator[Dependency]:
+    # the trade-off curve of (epsilon, delta)-DP, and profiles of the run and of its Gaussian fit up to twice epsilon
     stated = ApproximateDpMechanism(type="approximate_dp", epsilon=epsilon, delta=response.context.delta)
     yield Dependency("curves", CurvesRequest(mechanism=stated, false_positive_rates=RATES), "alone")
     if epsilon <= 0:
@@ -198,18 +182,13 @@ def _at_epsilon(response: AssessmentsResponse, epsilon: float) -> Iterator[Depen
         yield Dependency("bounds", BoundsRequest(mechanism=fit, questions=asked), "fit")
 
 
-def assessment_charts(response: AssessmentsResponse, results: DependencyResults) -> list[Spec]:
-    """Return charts of an assessment: power, reconstruction, (epsilon, delta) pairs and widths of enclosures.
-
-    Charts whose answers are missing are left out. `results` has the answers of further requests that the charts need.
-    If nothing is proved about the run, return a single chart without curves.
-    """
+def _assessment_charts(response: AssessmentsResponse, results: DependencyResults) -> list[Spec]:
     if not response.summary.bounded:
         return [unproved([with_full_stop(response.summary.title), response.summary.sentence])]
     parts: dict[str, list[Result | None]] = {}
     for dependency, each in zip(assessment_dependencies(response), results, strict=True):
         parts.setdefault(dependency.part, []).append(each)
-    subtitle, found = _about(response), list[Spec]()
+    subtitle, found = _subtitles(response), list[Spec]()
     strip: Spec | None = None
     [curves] = parts["attackers"]
     if isinstance(curves, CurvesResponse):
@@ -226,11 +205,7 @@ def assessment_charts(response: AssessmentsResponse, results: DependencyResults)
     return found if strip is None else [*found, strip]
 
 
-def _about(response: AssessmentsResponse) -> list[str]:
-    """Return subtitles with the run that the charts show, and the changes that hazards made to the run.
-
-    A hazard is a known way in which a run is less private than described.
-    """
+def _subtitles(response: AssessmentsResponse) -> list[str]:
     return [with_full_stop(response.summary.title), *([] if response.judged_as is None else [response.judged_as.text])]
 
 
@@ -239,7 +214,7 @@ def _reconstruction(
 ) -> Spec:
     series = [first_curve_series("From the whole curve of the run", curves)]
     if isinstance(alone, CurvesResponse):
-        epsilon, delta = rounded_up(_epsilon(response) or 0.0), format_exact(response.context.delta)
+        epsilon, delta = rounded_up(_finite_epsilon(response) or 0.0), format_exact(response.context.delta)
         series.append(first_curve_series(f"From epsilon {epsilon} at delta {delta} alone", alone)._replace(worst=False))
     return probability_curve(RECONSTRUCTION, series, subtitle)
 
@@ -247,7 +222,7 @@ def _reconstruction(
 def _profile(
     response: AssessmentsResponse, run: Result | None, fit: Result | None, subtitle: list[str]
 ) -> Iterator[Spec]:
-    epsilon = _epsilon(response)
+    epsilon = _finite_epsilon(response)
     if not isinstance(run, BoundsResponse) or epsilon is None:
         return
     profiles, subtitle_lines = [Profile("The run", run.answers)], [*subtitle]
@@ -261,28 +236,22 @@ def _profile(
     yield profile(profiles, (epsilon, response.context.delta), subtitle_lines)
 
 
-def _epsilon(response: AssessmentsResponse) -> float | None:
-    """Return the certified upper bound of epsilon (nats) of an assessment at its delta, or None.
-
-    The result is None if the bound is infinite or above half the largest epsilon of a request, and for an
-    approximation, which has no bound.
-    """
+def _finite_epsilon(response: AssessmentsResponse) -> float | None:
     first = response.threat_models[0].answers[0]
     upper = first.upper if isinstance(first, NumberAnswer) else None
     return upper if upper is not None and math.isfinite(upper) and upper <= LARGEST_EPSILON / 2 else None
 
 
-def sweep_charts(response: SweepsResponse, _: DependencyResults) -> list[Spec]:
-    """Return a chart for each answer of a sweep, against the varied number with the most values."""
+def _sweep_charts(response: SweepsResponse, _: DependencyResults) -> list[Spec]:
     varied = {pointer.removeprefix("/mechanism/") for pointer in response.columns}
     subtitle = with_full_stop(describe_mechanism(response.mechanism, without=varied))
     return [sweep(response, place, [subtitle]) for place in range(len(response.answers))]
 
 
 CHART_SOURCES: Final[Mapping[str, ChartSource]] = {
-    "curves": ChartSource(curves_charts),
-    "sweeps": ChartSource(sweep_charts),
-    "comparisons": ChartSource(comparison_charts, comparison_dependencies),
-    "assessments": ChartSource(assessment_charts, assessment_dependencies),
+    "curves": ChartSource(_curves_charts),
+    "sweeps": ChartSource(_sweep_charts),
+    "comparisons": ChartSource(_comparison_charts, _comparison_dependencies),
+    "assessments": ChartSource(_assessment_charts, assessment_dependencies),
 }
 """Charts by the name of the resource."""

@@ -49,10 +49,10 @@ def _empty_list(*_: Any) -> list[Any]:
 class Rendering:
     """Representation of the responses of a resource in one media type.
 
-    `dependencies(response)` returns the further answers that the representation shows. `specs(response, results)`
-    returns the charts to render as `image`. `write(response, results, images)` returns the body. `headers` are sent
-    beside the media type. `file_name(answer)` returns the name of a saved file for an answer in JSON; None leaves the
-    name to the client. By default there are no further answers and no charts.
+    `dependencies(response)` returns the further requests whose answers the representation shows. `specs(response,
+    results)` returns the charts to draw as `image`, as JSON texts. `write(response, results, images)` returns the body.
+    `headers` are sent beside the media type. `file_name(answer)` returns the name of a saved file for an answer in
+    JSON; None leaves the name to the client.
     """
 
     media_type: str
@@ -111,8 +111,6 @@ def _text_rendering(media_type: str, write_text: Callable[[Any], str]) -> Render
 
 
 def _chart_renderings(source: ChartSource) -> list[Rendering]:
-    """Return renderings of the charts of a resource as a Vega-Lite specification, as SVG and as PNG."""
-
     def specs(response: Any, results: DependencyResults) -> list[str]:
         return [json.dumps(build_spec(source, response, results))]
 
@@ -134,10 +132,6 @@ def _chart_renderings(source: ChartSource) -> list[Rendering]:
 
 
 def _report_rendering(source: ChartSource) -> Rendering:
-    """Return the rendering of an assessment as an HTML report, with one image for each chart.
-
-    If nothing is proved about the run, the report has no charts.
-    """
     from service.rendering.report.html import content_security_policy, render_report
 
     def dependencies(response: Any) -> list[Dependency]:
@@ -160,10 +154,6 @@ def _report_rendering(source: ChartSource) -> Rendering:
 
 
 def _report_name(written: bytes) -> str:
-    """Return an ASCII file name for the report of an assessment in JSON.
-
-    It is `privacy-report-SUBJECT-VERSION.html`, without the parts that the assessment does not have.
-    """
     subject: dict[str, str] = json.loads(written)["context"].get("subject", {})
     parts = (file_name(subject.get(name, "")) for name in ("name", "version"))
     return "-".join(("privacy-report", *filter(None, parts))) + ".html"

@@ -27,10 +27,9 @@ cached results."""
 
 
 def share(work: Work, left: int) -> float:
-    """Return how much of the remaining `work` the next one of `left` evaluations may use, in microseconds of CPU time.
+    """Return how much of `work` the next one of `left` evaluations may use, in microseconds of CPU time.
 
-    It is an equal share of the remaining work, but at least the fraction SMALLEST_SHARE. The last evaluation may use
-    all of the remaining work.
+    This is an equal share of the remaining work, but at least one sixth of it.
     """
     return work.left * max(1 / max(left, 1), SMALLEST_SHARE)
 
@@ -44,7 +43,10 @@ class WorkBudgetShares:
 
     @contextmanager
     def next_share(self, parts: int = 1) -> Generator[None]:
-        """Return a context manager that limits the work in its block to the shares of the next `parts` parts."""
+        """Limit the work in a `with` block to the shares of the next `parts` parts, and take these shares.
+
+        Evaluations in the block end with the bounds reached so far when the shares are spent.
+        """
         with at_most(min(parts * share(self._work, self._left), self._work.left)):
             yield
         self._left -= parts

@@ -67,7 +67,7 @@ class EngineAnswer:
     holds : Held or None
         Whether a required guarantee holds, or None for questions without such a verdict.
     read : tuple
-        Enclosures (lower and upper bound) behind the numbers.
+        (CurvePoints, Evidence) for a trade-off question, else the enclosures of `number` and `beside`.
     cut_short : bool
         Whether a search ended because its share of the allowance was spent.
     """
@@ -86,9 +86,9 @@ class EngineAnswer:
 
     @property
     def widest(self) -> float:
-        """Largest relative width (upper - lower)/upper of the numbers with a finite upper bound.
+        """Largest relative width (upper - lower)/upper of the numbers; infinite if no number has a finite upper bound.
 
-        It is infinite if no number has a finite upper bound.
+        A number without a finite upper bound does not count beside one that has it.
         """
         if isinstance(self.read[0], CurvePoints):
             points: CurvePoints = self.read[0]
@@ -112,9 +112,9 @@ class EngineAnswer:
         conditional : bool
             Whether the answer holds only against an attacker weaker than the worst case.
         notes : tuple of str
-            Notes on the evaluation.
+            Further notes, after those of this answer.
         methods : list, optional
-            Answers of further engines.
+            Numbers of further engines, from `entry` or `compare_engines`.
         """
         return {
             "type": question.type,
@@ -147,7 +147,8 @@ class EngineAnswer:
 def evaluate_question(curves: TradeOffPair, question: QuestionSpec, tolerance: float) -> EngineAnswer:
     """Return the answer to `question`, evaluated on the trade-off curves to a relative width of `tolerance`.
 
-    The answer for a weaker attacker is capped by that of the worst case. Raises PrivacyComputationError.
+    A wider answer has the reason as its `limit`. The answer for a weaker attacker is capped by that of the worst case.
+    Raises PrivacyComputationError.
     """
     if curves.origin is None:
         return _evaluate_question(curves, question, tolerance)
@@ -155,10 +156,10 @@ def evaluate_question(curves: TradeOffPair, question: QuestionSpec, tolerance: f
 
 
 def narrower(known: EngineAnswer, curves: TradeOffPair, question: QuestionSpec, tolerance: float) -> EngineAnswer:
-    """Return the answer `known` or a new one, whichever is narrower.
+    """Return the answer `known` to `question`, or a new one from `curves` if it is narrower.
 
-    The new answer to `question` is computed on `curves`, and only if the computation of the known answer reached the
-    limit of work before the relative width `tolerance`. `tolerance` is a relative width (upper - lower)/upper.
+    A new answer is computed only if work ran out before `known` had the relative width `tolerance` (`known.cut_short`).
+    For a trade-off question, each number is the narrower one of both answers.
     """
     if not known.cut_short:
         return known
@@ -175,11 +176,6 @@ def narrower(known: EngineAnswer, curves: TradeOffPair, question: QuestionSpec, 
 def _narrower_points(
     known: EngineAnswer, found: EngineAnswer, curves: TradeOffPair, question: TradeOffQuestion, tolerance: float
 ) -> EngineAnswer:
-    """Return an answer with the narrower of two enclosures of each number of a list.
-
-    `known` and `found` are answers to `question` from `curves`, and `tolerance` is the relative width aimed at. The
-    result is `known` itself if `found` was cut short and has no narrower number.
-    """
     before, after = known.read[0], found.read[0]
     better_error = _are_narrower(after.type_two_error, before.type_two_error)
     better_power = _are_narrower(after.power, before.power)
@@ -201,11 +197,7 @@ def _narrower_points(
 
 
 def _are_narrower(found: EnclosureArray, known: EnclosureArray) -> BoolArray:
-    """Return a mask of the enclosures in `found` that are narrower than those in `known`.
-
-    Relative widths are compared first, then widths. The relative width is (upper - lower)/upper, and 1 for every
-    enclosure with the lower bound 0.
-    """
+    # relative widths are 1 for all enclosures with the lower bound 0, and widths then decide
     new, old = relative_widths(found), relative_widths(known)
     return (new < old) | ((new == old) & (found.upper - found.lower < known.upper - known.lower))
 
@@ -271,7 +263,7 @@ def _cap_note(own: Any, value: Any) -> tuple[str, ...]:
 
 
 def curves_of(plans: Mapping[str, Plan]) -> dict[str, TradeOffPair]:
-    """Return the trade-off curves of all engines that serve a mechanism, by method. Engines that refuse are left out.
+    """Return the trade-off curves of `plans` by method. Engines that refuse the mechanism are left out.
 
     Building curves is inexpensive: engines work when curves are evaluated.
     """
@@ -291,7 +283,7 @@ def compare_engines(
 
     The keys of `engines` are names of methods. An engine that does not answer this type of question is left out. An
     engine that fails, or for which no work or time is left, has a null number and a note with the reason. `left` is the
-    number of evaluations that share the rest of `work`, and `tolerance` the relative width aimed at.
+    number of evaluations, these included, that share the rest of `work`. `tolerance` is the relative width aimed at.
     """
     entries: list[ResponseFields] = []
     for number, (method, curves) in enumerate(engines.items()):

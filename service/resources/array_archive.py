@@ -50,7 +50,7 @@ class ArrayArchive:
     """
 
     def __init__(self, body: bytes, largest_bytes: int) -> None:
-        _check_directory(body)
+        _refuse_large_directory(body)
         try:
             self._archive = zipfile.ZipFile(BytesIO(body))
         except Exception as error:
@@ -113,11 +113,8 @@ TOO_LARGE: Final = "All arrays together may have at most {} bytes. Every number 
 NOT_AN_ARCHIVE: Final = "The body must be an archive of arrays, as numpy.savez or numpy.savez_compressed writes it."
 
 
-def _check_directory(body: bytes) -> None:
-    """Raise ArchiveError for an archive whose directory would take long to parse.
-
-    `zipfile` parses the whole directory of an archive, whatever its size.
-    """
+def _refuse_large_directory(body: bytes) -> None:
+    # `zipfile` parses the whole directory of an archive, whatever its size
     end = END_OF_DIRECTORY.size
     if len(body) < end:
         raise ArchiveError("", NOT_AN_ARCHIVE)

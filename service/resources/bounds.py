@@ -93,15 +93,8 @@ def _response(request: BoundsRequest, resolved: ResolvedRequest, digest: str, en
 def read_bounds(request: BoundsRequest, resolved: ResolvedRequest | None = None) -> tuple[ResponseFields, TradeOffPair]:
     """Return the answers to a request for bounds as fields of a response, and the trade-off curves behind them.
 
-    Parameters
-    ----------
-    resolved : ResolvedRequest, optional
-        The request with its chosen engines, if the caller has it.
-
-    Raises
-    ------
-    PrivacyComputationError
-        With the pointer of the first part that cannot be served.
+    `resolved` is the request with its chosen engines, if the caller has it. Raises PrivacyComputationError with the
+    JSON pointer of the first part that cannot be served.
     """
     return _within_work(request, resolved or resolve_request(request))
 
@@ -109,7 +102,7 @@ def read_bounds(request: BoundsRequest, resolved: ResolvedRequest | None = None)
 def resolve_request(request: BoundsRequest) -> ResolvedRequest:
     """Return a request with its mechanism, its attacker and its chosen engines.
 
-    Raises PrivacyComputationError with a pointer.
+    Raises PrivacyComputationError with the JSON pointer of the part that cannot be served.
     """
     mechanism = mechanism_of(request.mechanism)
     try:
@@ -175,10 +168,7 @@ def _evaluate(request: BoundsRequest, resolved: ResolvedRequest, work: Work) -> 
 def assumptions_and_hazards(
     request: BoundsRequest, mechanism: AbstractMechanism, threat_model: AbstractThreatModel
 ) -> ResponseFields:
-    """Return the fields `assumptions` (behind the answers to a request) and `hazards` (which no answer covers).
-
-    A hazard is a known way in which a run is less private than described.
-    """
+    """Return the fields `assumptions` (of the answers to a request) and `hazards` (of the described run)."""
     known = caveats(mechanism, threat_model)
     return {
         "assumptions": known.assumptions + assumptions_of(threat_model, mechanism) + assumptions_about_priors(request),
@@ -189,13 +179,11 @@ def assumptions_and_hazards(
 def beside_relaxed(
     model: WorstCase, attacker: TradeOffPair, request: BoundsRequest, work: Work, plan: Plan
 ) -> ResponseFields:
-    """Return the answers against the strongest attacker `model`, to be shown beside those against a weaker attacker.
+    """Return the answers against the worst case `model` beside those against a weaker attacker.
 
-    The result has the fields of `RelaxedComparison`.
-
-    `plan` has the engine of the strongest attacker's curves, and `work` is what the answers may use. If the worst case
-    caps the answers of the weaker attacker (`attacker`), every question has already been evaluated for the worst case.
-    The result has these stored answers, because narrower ones could lie below the capped answers.
+    The result has the fields of `RelaxedComparison`. `attacker` are the curves of the weaker attacker, `plan` has the
+    engine for the worst case, and `work` is what the answers may use. If the worst case caps the weaker attacker, its
+    stored answers are returned, because narrower ones could lie below the capped answers.
     """
     caps = attacker.worst_case
     with at_most(work.left if caps is None else 0.0):
@@ -219,7 +207,7 @@ def answers_of(curves: TradeOffPair, request: BoundsRequest, work: Work, *, cond
 
 
 def asked_of(request: BoundsRequest) -> list[AskedQuestion]:
-    """Return the distinct questions of a request for bounds: equal questions are evaluated once."""
+    """Return the distinct questions of a request for bounds, in order. Equal questions are evaluated once."""
     found: dict[QuestionSpec, AskedQuestion] = {}
     for index, question in enumerate(request.questions):
         if not index or question not in found:
@@ -229,7 +217,7 @@ def asked_of(request: BoundsRequest) -> list[AskedQuestion]:
 
 
 def bounds_quote(request: BoundsRequest) -> Quote:
-    """Return the estimated cost of a request, in microseconds of CPU time, from all engines chosen for it."""
+    """Return the estimated cost of a request for bounds, in microseconds of CPU time."""
     return _quote(request, lambda: resolve_request(request))
 
 
@@ -255,7 +243,6 @@ def _primary_method(request: BoundsRequest) -> str:
 
 
 def _alternative_methods(request: BoundsRequest) -> tuple[str, ...]:
-    """Return the methods that a request compares, without expensive ones unless an option selects them."""
     if request.method != EVERY:
         return ()
     return tuple(
@@ -264,10 +251,7 @@ def _alternative_methods(request: BoundsRequest) -> tuple[str, ...]:
 
 
 def ground_truth_digits(request: BoundsRequest) -> int | None:
-    """Return the requested number of digits of a ground truth, or None for other methods.
-
-    Ground truths are stored longer.
-    """
+    """Return the requested number of digits if the method is a ground truth (many proved digits), else None."""
     return request.digits if request.method == "ground_truth" else None
 
 

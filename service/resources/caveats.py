@@ -15,10 +15,7 @@ from service.resources.parts import assumption_of
 
 @dataclass(frozen=True, slots=True)
 class AnswerCaveats:
-    """Assumptions and hazards of the answers about a mechanism.
-
-    A hazard is a known way in which a run is less private than described.
-    """
+    """Assumptions and hazards of the answers about a mechanism."""
 
     assumptions: tuple[Assumption, ...]
     """Conditions that the answers need and the service cannot check."""
@@ -29,8 +26,7 @@ class AnswerCaveats:
 def caveats(mechanism: AbstractMechanism, *models: AbstractThreatModel) -> AnswerCaveats:
     """Return the assumptions and hazards of answers about a mechanism, against these attackers.
 
-    The hazard `one_record_is_protected` does not apply if every attacker counts several records. A hazard is a known
-    way in which a run is less private than described.
+    The hazard `one_record_is_protected` does not apply if every attacker counts several records.
     """
     known = mechanism.caveats()
     if models and all(map(_of_several_records, models)):

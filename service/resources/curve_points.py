@@ -35,7 +35,7 @@ def points_of(curves: TradeOffPair, direction: Literal["add", "remove", "both"],
 def _points(curves: TradeOffPair, direction: Literal["add", "remove", "both"], rates: FloatArray) -> CurvePoints:
     curve: AbstractTradeOff = getattr(curves, direction)
     if curve.evidence.is_certain and is_too_late(has_answer=False):
-        return _unevaluated(rates)
+        return _points_without_evaluation(rates)
     worst = curves.worst_case
     if worst is None or not curve.evidence.is_certain:
         return curve.points(rates)
@@ -46,8 +46,8 @@ def _points(curves: TradeOffPair, direction: Literal["add", "remove", "both"], r
     return capped_points(curve.points(rates), most)
 
 
-def _unevaluated(rates: FloatArray) -> CurvePoints:
-    """Return points of which nothing is known: between those of guessing and those of an attacker without errors."""
+def _points_without_evaluation(rates: FloatArray) -> CurvePoints:
+    # between the points of guessing and those of an attacker without errors
     nothing, anything = np.zeros_like(rates), np.full_like(rates, math.inf)
     return CurvePoints(
         EnclosureArray(nothing, np.minimum(1 - rates + UNIT_ROUNDOFF, 1.0)),

@@ -70,7 +70,7 @@ def _response(request: CurvesRequest, planned: CurvePlans, digest: str, engine_v
     rates = _rates(request)
     for_a_job = ONLY_WHERE_ASKED in request.methods and is_for_a_job(_quote(request, lambda: planned))
     with at_most(WORK_OF_A_JOB if for_a_job else MOST_WORK) as work:
-        curves, read = _curves(request, planned, rates, work)
+        curves, read = _evaluate_all_curves(request, planned, rates, work)
     known = caveats(planned.mechanism, *map(threat_model_of, request.threat_models))
     return {
         "digest": digest,
@@ -81,16 +81,12 @@ def _response(request: CurvesRequest, planned: CurvePlans, digest: str, engine_v
         "methods": request.methods,
         "curves": curves,
         "comparisons": _comparisons(rates, read),
-        "assumptions": known.assumptions + _premises(request),
+        "assumptions": known.assumptions + _assumptions_about_attackers(request),
         "hazards": known.hazards,
     }
 
 
-def curves_quote(request: CurvesRequest) -> Quote:
-    """Return the estimated cost of all trade-off curves of a request, in microseconds of CPU time.
-
-    It includes the points to write and the comparisons of engines.
-    """
+def _curves_quote(request: CurvesRequest) -> Quote:
     return _quote(request, lambda: _planned(request))
 
 
@@ -110,7 +106,7 @@ def _quote(request: CurvesRequest, planned: Callable[[], CurvePlans]) -> Quote:
 def _planned(request: CurvesRequest) -> CurvePlans:
     mechanism, options = mechanism_of(request.mechanism), options_of(request)
     plans: list[Plan] = []
-    for place, number in _places(request):
+    for place, number in _model_and_method_indices(request):
         try:
             model = threat_model_of(request.threat_models[place])
             refuse_disputed(request.mechanism, request.threat_models[place])
@@ -120,8 +116,7 @@ def _planned(request: CurvesRequest) -> CurvePlans:
     return CurvePlans(mechanism, tuple(plans))
 
 
-def _places(request: CurvesRequest) -> Iterable[tuple[int, int]]:
-    """Return pairs (index of the threat model, index of the method), in the order of the curves."""
+def _model_and_method_indices(request: CurvesRequest) -> Iterable[tuple[int, int]]:
     return product(range(len(request.threat_models)), range(len(request.methods)))
 
 
@@ -139,17 +134,12 @@ def _grid(grid: RateGrid) -> FloatArray:
     return np.unique(np.concatenate((rates, 1 - rates)) if grid.spacing == "log_mirrored" else rates)
 
 
-def _curves(
+def _evaluate_all_curves(
     request: CurvesRequest, planned: CurvePlans, rates: FloatArray, work: Work
 ) -> tuple[list[ResponseFields], list[Read]]:
-    """Return all trade-off curves at the false positive rates `rates`: fields of `Curve`, and (points, evidence) pairs.
-
-    Both lists have the curves in the order of the threat models, then methods, then directions. `planned` has the
-    chosen engines, and `work` is what all evaluations may use.
-    """
     fields: list[ResponseFields] = []
     read: list[Read] = []
-    for plan, (place, number) in zip(planned.plans, _places(request), strict=True):
+    for plan, (place, number) in zip(planned.plans, _model_and_method_indices(request), strict=True):
         threat_model = request.threat_models[place]
         try:
             curves = plan.curves
@@ -177,8 +167,7 @@ def _curves(
     return fields, read
 
 
-def _premises(request: CurvesRequest) -> tuple[Assumption, ...]:
-    """Return the distinct assumptions about the attackers of a request for curves."""
+def _assumptions_about_attackers(request: CurvesRequest) -> tuple[Assumption, ...]:
     mechanism = mechanism_of(request.mechanism)
     asked = [assumptions_of(threat_model_of(each), mechanism) for each in request.threat_models]
     return tuple({assumption.text: assumption for each in asked for assumption in each}.values())
@@ -187,10 +176,6 @@ def _premises(request: CurvesRequest) -> tuple[Assumption, ...]:
 def _attribute_error(
     error: PrivacyComputationError, request: CurvesRequest, place: int, number: int
 ) -> PrivacyComputationError:
-    """Return the error with the JSON pointer of the mechanism, threat model or method that caused it.
-
-    `place` is the index of the threat model, and `number` that of the method.
-    """
     places = {
         "mechanism": "/mechanism",
         "threat_model": f"/threat_models/{place}",
@@ -240,6 +225,6 @@ CURVES: Final = Computation(
     request_type=CurvesRequest,
     response_type=CurvesResponse,
     function=compute_curves,
-    quote=curves_quote,
+    quote=_curves_quote,
     ends_early=True,
 )

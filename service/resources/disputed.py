@@ -42,7 +42,7 @@ def run_digest(engine_version: str, mechanism: Any, threat_model: Any) -> str:
 
 
 def _multiset_form(value: Any) -> Any:
-    """Return plain JSON in which each composition is the sorted list of its mechanisms with their numbers of steps."""
+    # plain JSON in which each composition is the sorted list of its mechanisms with their numbers of steps
     if isinstance(value, list):
         return [_multiset_form(each) for each in cast("list[Any]", value)]
     if not isinstance(value, dict):
@@ -56,7 +56,6 @@ def _multiset_form(value: Any) -> Any:
 
 
 def _count_steps(mechanism: dict[str, Any], steps: int, counts: Counter[str]) -> None:
-    """Add the steps of each mechanism in a composition, by the text of the mechanism in plain JSON."""
     if mechanism.get("type") == "repeated":
         _count_steps(mechanism["mechanism"], steps * int(mechanism["steps"]), counts)
     elif mechanism.get("type") == "composed":
@@ -68,7 +67,10 @@ def _count_steps(mechanism: dict[str, Any], steps: int, counts: Counter[str]) ->
 
 @contextmanager
 def refusing(engine_version: str, runs: Runs) -> Generator[None]:
-    """Refuse the numbers of `runs`, whose digests have this engine version, while the block runs."""
+    """Make `refuse_disputed` raise for the runs with the digests `runs` while the block runs.
+
+    `engine_version` is the version in these digests.
+    """
     token = _refused.set((engine_version, runs) if runs else None)
     try:
         yield
@@ -77,9 +79,10 @@ def refusing(engine_version: str, runs: Runs) -> Generator[None]:
 
 
 def refuse_disputed(mechanism: Any, threat_model: Any) -> None:
-    """Raise DisputedRun if the block of `refusing` refuses the run that these models of a request describe.
+    """Raise DisputedRun inside a block of `refusing` for a run with one of its digests.
 
-    A weaker attacker is refused with the worst case beside it, because its answers contain both.
+    The run is given by models of a request. A weaker attacker is refused with the worst case beside it, because its
+    answers contain both.
     """
     refused = _refused.get()
     if refused is None:
@@ -95,7 +98,7 @@ def refuse_disputed(mechanism: Any, threat_model: Any) -> None:
 @final
 @dataclass(frozen=True, slots=True)
 class GuardedComputation:
-    """Computation `guarded` that refuses the numbers of the disputed `runs`. Worker processes receive this value."""
+    """Computation `guarded` that refuses runs with the digests `runs`. Worker processes receive this value."""
 
     guarded: BodyProducer
     runs: Runs
@@ -107,38 +110,39 @@ class GuardedComputation:
 
 
 def guard(computation: BodyProducer, runs: Runs) -> BodyProducer:
-    """Return a computation that refuses the numbers of disputed `runs`, or the computation itself without any."""
+    """Return a computation that refuses runs with the digests `runs`, or `computation` itself without such runs."""
     return GuardedComputation(computation, runs) if runs else computation
 
 
 def rests_on(body: bytes | Mapping[str, Any], runs: Runs) -> bool:
-    """Return whether a stored response has a number of one of `runs`.
+    """Return whether a stored response has a number of a run with one of the digests `runs`.
 
-    Every mechanism in the response is taken with every threat model in it. Of a sweep, points with a problem have no
+    Every mechanism in the response is combined with every threat model in it. Points of a sweep with a problem have no
     number.
     """
     found: Mapping[str, Any] = from_json(body) if isinstance(body, bytes) else body
     pairs = (
-        _swept_runs(found) if "columns" in found else product(_parts(found, "mechanism"), _parts(found, "threat_model"))
+        _swept_runs(found)
+        if "columns" in found
+        else product(_outermost_objects_at_key(found, "mechanism"), _outermost_objects_at_key(found, "threat_model"))
     )
     return any(run_digest(found["engine_version"], *pair) in runs for pair in pairs)
 
 
-def _parts(value: Any, name: str) -> Iterator[dict[str, Any]]:
-    """Yield the outermost objects with the key `name` in plain JSON."""
+def _outermost_objects_at_key(value: Any, name: str) -> Iterator[dict[str, Any]]:
     if isinstance(value, dict):
         for key, each in cast("dict[str, Any]", value).items():
             if key == name and isinstance(each, dict):
                 yield cast("dict[str, Any]", each)
             else:
-                yield from _parts(each, name)
+                yield from _outermost_objects_at_key(each, name)
     elif isinstance(value, list):
         for each in cast("list[Any]", value):
-            yield from _parts(each, name)
+            yield from _outermost_objects_at_key(each, name)
 
 
 def _swept_runs(sweep: Mapping[str, Any]) -> Iterator[tuple[Any, Any]]:
-    """Yield mechanism and threat model of each answered point of a sweep, and the worst case beside each, if any."""
+    # pairs (mechanism, threat model), and the same mechanism with the worst case beside the answers, if there is one
     failed = {each["point"] for each in sweep["problems"]}
     beside = None if sweep["worst_case"] is None else sweep["worst_case"]["threat_model"]
     for point in range(sweep["points"]):
@@ -151,7 +155,6 @@ def _swept_runs(sweep: Mapping[str, Any]) -> Iterator[tuple[Any, Any]]:
 
 
 def _with_number(value: Any, path: Sequence[str], number: float) -> Any:
-    """Return plain JSON with `number` at the tokens `path` of a JSON pointer, or unchanged if it has no such place."""
     if not path:
         return number
     if isinstance(value, list):

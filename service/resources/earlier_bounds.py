@@ -33,7 +33,7 @@ def earlier_bounds(mechanism: AbstractMechanism, curves: TradeOffPair, question:
     """
     if not isinstance(question, BoundedQuestion):
         return []
-    parameters = _parameters(mechanism, curves)
+    parameters = _dp_parameters(mechanism, curves)
     if parameters is None:
         return []
     return [
@@ -62,12 +62,8 @@ def _bounds(known: DpParameters, question: BoundedQuestion) -> tuple[EarlierBoun
             return known.advantage_over_prior(question.prior)
 
 
-def _parameters(mechanism: AbstractMechanism, curves: TradeOffPair) -> DpParameters | None:
-    """Return (epsilon, delta) of differential privacy for a mechanism, or None.
-
-    The parameters are those that the mechanism states, or pure DP at the upper bound of the largest log-likelihood
-    ratio of its curves. The result is None if the mechanism states none and this bound is infinite.
-    """
+def _dp_parameters(mechanism: AbstractMechanism, curves: TradeOffPair) -> DpParameters | None:
+    # as stated, or pure DP at the upper bound of the largest log-likelihood ratio
     if isinstance(mechanism, ApproximateDp):
         return DpParameters(mechanism.epsilon, mechanism.delta)
     epsilon = max(largest_log_ratio(curve).upper for curve in (curves.add, curves.remove))

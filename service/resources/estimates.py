@@ -57,19 +57,12 @@ def quote(
 ) -> Quote:
     """Return the joint estimated cost, in microseconds of CPU time, of evaluations with the engines of `plans`.
 
-    The event loop computes the request only if all plans have a ceiling (largest cost) and their sum is at most
-    INLINE_LIMIT. The cost is at most the allowance, where evaluations end. Ground truths (results with many proved
-    digits) are useless without all their digits. If their estimate certainly exceeds the limit, the request needs a
-    job.
+    The event loop computes the request only if all plans have a ceiling (largest cost) and their sum is at most 10 ms.
+    The cost is at most the allowance, at which evaluations end. A ground truth (many proved digits) has no such end. If
+    its estimate certainly exceeds the limit, the request needs a job.
 
-    Parameters
-    ----------
-    cost_of : callable
-        Returns the cost of the evaluations by a cost model.
-    beside : float
-        Cost of other work for the same request, in microseconds.
-    prepared : Planned, optional
-        Producer that answers the request from these plans.
+    `cost_of` returns the cost of the evaluations by a cost model. `beside` is the cost of other work for the request,
+    in microseconds. `prepared` answers the request from these plans.
     """
     ceiling = sum(math.inf if plan.ceiling is None else cost_of(plan.ceiling) for plan in plans) + beside
     if ceiling <= INLINE_LIMIT:
@@ -86,10 +79,7 @@ def quote(
 
 
 def is_for_a_job(quoted: Quote) -> bool:
-    """Return whether a request with the estimate `quoted` is so expensive that only a job computes it.
-
-    A job may use more work than a request that is answered at once.
-    """
+    """Return whether a request with the estimate `quoted` is so expensive that only a job computes it."""
     return quoted.minimum > SURELY_TOO_LONG
 
 
@@ -106,9 +96,8 @@ UNPRICED_BASE, UNPRICED_PART, UNPRICED_MOST = 300_000, 500, 15_000_000
 def unpriced(mechanism: MechanismSpec, threat_models: Sequence[ThreatModelSpec], readings: int) -> Quote | None:
     """Return the estimated cost of a description with more than 600 parts, from their number alone.
 
-    Return None for fewer parts, which are estimated one by one with their cost models. More parts would block the event
-    loop. The cost is in microseconds of CPU time, and `readings` is the number of evaluations of trade-off curves.
-    Parts are counted as in `parts_of`.
+    The description is a mechanism with its attackers. Return None for fewer parts (`parts_of`), which are estimated one
+    by one. More parts would block the event loop. `readings` is the number of evaluations of trade-off curves.
     """
     if is_one_step(mechanism) and all(type(each) is WorstCaseThreatModel for each in threat_models):
         return None  # the number of threat models is below the limit
@@ -116,10 +105,10 @@ def unpriced(mechanism: MechanismSpec, threat_models: Sequence[ThreatModelSpec],
 
 
 def unpriced_together(described: Sequence[tuple[MechanismSpec, ThreatModelSpec]], readings: int) -> Quote | None:
-    """Return the estimated cost of several descriptions from their number of parts; None for up to 600 parts in total.
+    """Return the estimated cost of several descriptions with more than 600 parts in total, from their number alone.
 
-    Up to that number, each part is estimated with its cost model. Parts are counted as in `parts_of`. The cost is in
-    microseconds of CPU time. Each description is evaluated `readings` times.
+    Return None for fewer parts (`parts_of`), which are estimated one by one. Each description is evaluated `readings`
+    times.
     """
     return _unpriced(sum(parts_of(mechanism, (model,)) for mechanism, model in described), readings)
 
@@ -153,22 +142,21 @@ def _parts_of(threat_model: ThreatModelSpec) -> int:
 
 
 def questions_cost(questions: Sequence[QuestionSpec], model: CostModel | Ceiling) -> float:
-    """Return the estimated cost, in microseconds of CPU time, of the answers to these questions by the cost model.
+    """Return the estimated cost of the answers to these questions, in microseconds of CPU time.
 
-    `model` is the cost model of the curves. The cost of writing the answers is not included. Equal questions are
-    evaluated once. Questions that need only the extreme likelihood ratios mostly evaluate no point of a curve.
+    `model` is the cost model of the curves. Equal questions count once.
     """
     if len(questions) == 1:  # shortcut for one question
         (question,) = questions
         costs = model.readings(both=question.direction == "both")
-        if _reads_limits(question):
+        if _needs_only_extreme_ratios(question):
             return costs.limit + (_build(model, (question.direction,)) if model.limits_need_curve else 0.0)
         return _build(model, (question.direction,)) + _question_cost(question, costs)
     limits, read = dict[Direction, float](), set[Direction]()
     readings: list[float] = []
     for question in dict.fromkeys(questions):
         costs = model.readings(both=question.direction == "both")
-        if _reads_limits(question):
+        if _needs_only_extreme_ratios(question):
             limits[question.direction] = costs.limit
             read |= {question.direction} if model.limits_need_curve else set()
         else:
@@ -179,7 +167,7 @@ def questions_cost(questions: Sequence[QuestionSpec], model: CostModel | Ceiling
 
 
 def curves_cost(directions: Sequence[Direction], points: int, model: CostModel | Ceiling) -> float:
-    """Return the estimated cost, in microseconds of CPU time, of one trade-off curve for each of the directions.
+    """Return the estimated cost of a trade-off curve for each of `directions`, in microseconds of CPU time.
 
     Each curve has `points` points, and `model` is the cost model of the curves.
     """
@@ -205,13 +193,9 @@ MAY_READ_LIMITS: Final = frozenset(
 )
 
 
-def _reads_limits(question: QuestionSpec) -> bool:
-    """Return whether the answer to `question` needs the extreme likelihood ratios alone.
-
-    This holds for the three questions that are about an extreme predictive value (advantage over the prior, deletion
-    capacity, unlearning guarantee). It holds for predictive values without a false positive rate, at the priors 0 and
-    1, and at the rate at which the test never gives the answer that the value is about (0 if positive, 1 if negative).
-    """
+def _needs_only_extreme_ratios(question: QuestionSpec) -> bool:
+    # Answers about an extreme predictive value need the extreme likelihood ratios alone, and so do predictive values
+    # without a rate, at the priors 0 and 1, and at the rate at which the test never gives the answer in question.
     if type(question) not in MAY_READ_LIMITS:
         return False
     match question:
@@ -225,11 +209,7 @@ def _reads_limits(question: QuestionSpec) -> bool:
 
 
 def _question_cost(question: QuestionSpec, costs: ReadingCosts) -> float:
-    """Return the estimated cost of the answer to one question, in microseconds of CPU time.
-
-    `costs` has the costs of single numbers of a curve. The match has no default case, so that a type checker reports a
-    missing type of question.
-    """
+    # without a default case, so that a type checker reports a missing type of question
     match question:
         case TradeOffQuestion():
             return costs.points(len(question.false_positive_rates))

@@ -55,31 +55,19 @@ SWAPPED: Final[Mapping[Direction, Direction]] = {"add": "remove", "remove": "add
 
 @final
 @dataclass(slots=True)
-class _Family:
-    """Known bounds of delta, epsilon and power of trade-off curves in both directions, and of the worse of both.
-
-    For `both`, delta and epsilon are the larger of the numbers of `add` and `remove`, and the power is at least both
-    powers.
-    """
-
+class _BoundsByDirection:
+    # The numbers of `both` are the worse of `add` and `remove`: the larger delta and epsilon, and at least both powers.
     curves: TradeOffPair
     evidence: Evidence
     """Weakest evidence of all recorded numbers."""
     known: dict[Direction, JointBounds] = field(default_factory=dict["Direction", JointBounds])
 
     def of(self, direction: Direction) -> JointBounds:
-        """Return the known numbers of one direction (add, remove or both). Equal curves share one value."""
         name: Direction = "both" if self.curves.add is self.curves.remove else direction
         return self.known.setdefault(name, JointBounds())
 
     def bounds(self, direction: Direction, read: Callable[[JointBounds], Logs], *, is_largest: bool) -> Logs:
-        """Return (lower, upper) bounds of the number that `read` returns for a direction (add, remove or both).
-
-        These are bounds of ln delta, of ln power, or of epsilon itself.
-
-        `is_largest` is whether the number of the direction `both` is the larger of the numbers of `add` and `remove`:
-        it is false for the power.
-        """
+        # `is_largest`: the number of `both` is the larger one of `add` and `remove`, which is not so for the power
         lower, upper = read(self.of(direction))
         if self.curves.add is self.curves.remove:
             return lower, upper
@@ -90,7 +78,6 @@ class _Family:
         return max(lower, *(side[0] for side in sides)), min(upper, largest)
 
     def known_bounds(self, direction: Direction) -> KnownBounds:
-        """Return functions that bound ln delta, ln power and epsilon of one direction (add, remove or both)."""
         return KnownBounds(
             lambda eps: self.bounds(direction, lambda known: known.log_profile(eps), is_largest=True),
             lambda rate: self.bounds(direction, lambda known: known.log_power(rate), is_largest=False),
@@ -122,10 +109,10 @@ def implied_curves(
 ) -> dict[Direction, TradeOffPair]:
     """Return curves with the bounds that known answers imply for all other numbers, by direction.
 
-    The known `answers` of `curves` are those to `questions`. Both curves of a returned pair are that of the direction:
-    add, remove, or both. No number of these curves costs an evaluation of `curves`.
+    `answers` are those of `curves` to `questions`. The key of a returned pair is add, remove or both, and both curves
+    of the pair are that of the key. Reading their numbers costs no evaluation of `curves`.
     """
-    family = _family(curves, questions, answers, Evidence.CERTIFIED)
+    family = _bounds_by_direction(curves, questions, answers, Evidence.CERTIFIED)
     known: dict[Direction, KnownBounds] = {name: family.known_bounds(name) for name in SWAPPED}
     found: dict[Direction, TradeOffPair] = {}
     for direction, swapped in SWAPPED.items():
@@ -149,7 +136,7 @@ def _round(
     certain = [answer.evidence for answer in answers if answer.evidence.is_certain]
     if not certain:
         return list(answers)
-    family = _family(curves, questions, answers, *certain)
+    family = _bounds_by_direction(curves, questions, answers, *certain)
     listed = sum(len(question.false_positive_rates) for question in questions if isinstance(question, TradeOffQuestion))
     return [
         answer
@@ -161,14 +148,10 @@ def _round(
     ]
 
 
-def _family(
+def _bounds_by_direction(
     curves: TradeOffPair, questions: Sequence[QuestionSpec], answers: Sequence[EngineAnswer], *evidence: Evidence
-) -> _Family:
-    """Return the bounds that the certain ones of the `answers` of `curves` to `questions` state.
-
-    The weakest of `evidence` becomes the evidence of everything that these bounds imply.
-    """
-    family = _Family(curves, Evidence.weakest(*evidence))
+) -> _BoundsByDirection:
+    family = _BoundsByDirection(curves, Evidence.weakest(*evidence))
     for question, answer in zip(questions, answers, strict=True):
         if answer.evidence.is_certain:
             _record(family.of(question.direction), question, answer)
@@ -182,27 +165,24 @@ def _record(known: JointBounds, question: QuestionSpec, answer: EngineAnswer) ->
         lower, upper = log_ends(answer.read[0].power)
         for rate, low, high in zip(question.false_positive_rates, lower.tolist(), upper.tolist(), strict=True):
             if 0 < rate < 1 and not known.is_full:
-                _meet(known.power, rate, (low, high))
+                _record_intersection(known.power, rate, (low, high))
     elif isinstance(question, EpsilonQuestion):
         if 0 < question.delta < 1:
-            _meet(known.epsilon, question.delta, (answer.read[0].lower, answer.read[0].upper))
-    elif (eps := _eps_of(question)) is not None:
-        _meet(known.profile, eps, _logs(answer.read[0]))
-    elif (rate := _rate_of(question)) is not None:
-        _meet(known.power, rate, _logs(answer.read[0]))
+            _record_intersection(known.epsilon, question.delta, (answer.read[0].lower, answer.read[0].upper))
+    elif (eps := _profile_epsilon(question)) is not None:
+        _record_intersection(known.profile, eps, _logs(answer.read[0]))
+    elif (rate := _power_rate(question)) is not None:
+        _record_intersection(known.power, rate, _logs(answer.read[0]))
 
 
-def _meet(known: dict[float, Logs], at: float, ends: Logs) -> None:
-    """Record the bounds `ends` of the number at the argument `at`, intersected with known bounds.
-
-    `known` has the bounds by argument, and is changed in place: those of ln delta by epsilon, of ln power by false
-    positive rate, or of epsilon by delta.
-    """
+def _record_intersection(known: dict[float, Logs], at: float, ends: Logs) -> None:
     low, high = known.get(at, ends)
     known[at] = max(low, ends[0]), min(high, ends[1])
 
 
-def _narrowed(family: _Family, question: QuestionSpec, answer: EngineAnswer, tolerance: float) -> EngineAnswer:
+def _narrowed(
+    family: _BoundsByDirection, question: QuestionSpec, answer: EngineAnswer, tolerance: float
+) -> EngineAnswer:
     direction: Direction = question.direction
     if isinstance(question, TradeOffQuestion):
         return _narrowed_points(family, question, answer, tolerance)
@@ -216,7 +196,7 @@ def _narrowed(family: _Family, question: QuestionSpec, answer: EngineAnswer, tol
             return answer
         value = own.intersected(Enclosure(low, high, family.evidence))
     else:
-        known = _log_bounds(family, question)
+        known = _log_bounds_of_delta_or_power(family, question)
         if known is None:
             return answer
         before, (low, high) = _logs(own), known
@@ -231,30 +211,24 @@ def _narrowed(family: _Family, question: QuestionSpec, answer: EngineAnswer, tol
         answer,
         evidence=value.evidence,
         number={**enclosed_number(value, "upper")},
-        limit=_limit(answer, limit_of_numbers(family.curves, (value,), tolerance, answer.notes)),
+        limit=_limit_after_narrowing(answer, limit_of_numbers(family.curves, (value,), tolerance, answer.notes)),
         notes=_with_note(answer),
         read=(value,),
     )
 
 
-def _log_bounds(family: _Family, question: QuestionSpec) -> Logs | None:
-    """Return (lower, upper) bounds of ln of the delta or power that `question` asks for; None for other questions."""
+def _log_bounds_of_delta_or_power(family: _BoundsByDirection, question: QuestionSpec) -> Logs | None:
     direction: Direction = question.direction
-    if (eps := _eps_of(question)) is not None:
+    if (eps := _profile_epsilon(question)) is not None:
         return family.bounds(direction, lambda known: known.log_profile(eps), is_largest=True)
-    if (rate := _rate_of(question)) is not None:
+    if (rate := _power_rate(question)) is not None:
         return family.bounds(direction, lambda known: known.log_power(rate), is_largest=False)
     return None
 
 
 def _narrowed_points(
-    family: _Family, question: TradeOffQuestion, answer: EngineAnswer, tolerance: float
+    family: _BoundsByDirection, question: TradeOffQuestion, answer: EngineAnswer, tolerance: float
 ) -> EngineAnswer:
-    """Return the points of a curve, narrowed by what other answers about the same curves imply.
-
-    `family` has the known bounds. If some points stay relatively wider than `tolerance`, the answer states why. The
-    result is `answer` itself if no power gets narrower. Type II errors are narrowed by 1 - power.
-    """
     read: CurvePoints = answer.read[0]
     rates = question.false_positive_rates
     low, high = (end.copy() for end in log_ends(read.power))
@@ -269,15 +243,15 @@ def _narrowed_points(
     before = log_ends(read.power)
     if (low == before[0]).all() and (high == before[1]).all():
         return answer
-    power = _met(EnclosureArray.from_logs(low, high), read.power)
+    power = _intersection(EnclosureArray.from_logs(low, high), read.power)
     error_low, error_high = log_ends(read.type_two_error)
     with np.errstate(divide="ignore"):
         error_low = np.maximum(error_low, np.log1p(-power.upper) * (1 + ROUNDING))
         error_high = np.minimum(error_high, np.log1p(-power.lower) * (1 - ROUNDING))
     error = EnclosureArray.from_logs(error_low, np.minimum(error_high, 0))
-    narrowed = replace(read, power=power, type_two_error=_met(error, read.type_two_error))
+    narrowed = replace(read, power=power, type_two_error=_intersection(error, read.type_two_error))
     evidence = Evidence.weakest(answer.evidence, family.evidence)
-    limit = _limit(answer, limit_of_points(family.curves, evidence, narrowed, tolerance))
+    limit = _limit_after_narrowing(answer, limit_of_points(family.curves, evidence, narrowed, tolerance))
     number = {"points": written_points(question, narrowed, evidence)}
     return replace(
         answer,
@@ -289,19 +263,13 @@ def _narrowed_points(
     )
 
 
-def _met(narrowed: EnclosureArray, read: EnclosureArray) -> EnclosureArray:
-    """Return the intersections of the enclosures `narrowed` and `read`.
-
-    A bound of `narrowed` lies outside `read` only by rounding, since it was converted from a logarithm.
-    """
+def _intersection(narrowed: EnclosureArray, read: EnclosureArray) -> EnclosureArray:
+    # converted from logarithms, bounds of `narrowed` may lie outside `read` by rounding
     return replace(narrowed, lower=np.maximum(narrowed.lower, read.lower), upper=np.minimum(narrowed.upper, read.upper))
 
 
-def _limit(answer: EngineAnswer, left: WidthLimit | None) -> WidthLimit | None:
-    """Return why `answer` is wider than the tolerance after narrowing, or None if it is narrow enough.
-
-    `left` is the general reason; a reason that the evaluation itself recorded is more specific and takes precedence.
-    """
+def _limit_after_narrowing(answer: EngineAnswer, left: WidthLimit | None) -> WidthLimit | None:
+    # the reason that the evaluation recorded is more specific than the general reason `left`
     if left is None or left is WidthLimit.TOLERANCE_TOO_FINE:
         return left
     return left if answer.limit is WidthLimit.NO_FINITE_END else answer.limit
@@ -311,18 +279,14 @@ def _with_note(answer: EngineAnswer) -> tuple[str, ...]:
     return answer.notes if NARROWED in answer.notes else (*answer.notes, NARROWED)
 
 
-def _eps_of(question: QuestionSpec) -> float | None:
-    """Return the epsilon >= 0 (nats) of a question about the profile delta(epsilon), or None for other questions.
-
-    The advantage is delta(0), so that its epsilon is 0.
-    """
+def _profile_epsilon(question: QuestionSpec) -> float | None:
+    # the advantage is delta(0)
     if isinstance(question, DeltaQuestion):
         return question.epsilon
     return 0.0 if isinstance(question, AdvantageQuestion) else None
 
 
-def _rate_of(question: QuestionSpec) -> float | None:
-    """Return the false positive rate in (0, 1) of a question about the power at a rate, or None."""
+def _power_rate(question: QuestionSpec) -> float | None:
     if not isinstance(question, ReconstructionQuestion):
         return None
     rate = question.baseline_success

@@ -69,9 +69,9 @@ def advice(limit: WidthLimit) -> ResponseFields:
 def limit_of_numbers(
     curves: TradeOffPair, numbers: Sequence[Enclosure], tolerance: float, notes: Iterable[str]
 ) -> WidthLimit | None:
-    """Return why one of these numbers is relatively wider than the tolerance, or None if none is.
+    """Return why one of these numbers is relatively wider than `tolerance`, or None if none is.
 
-    `notes` are the notes of their evaluation.
+    `curves` gave the numbers, and `notes` are the notes of their evaluation.
     """
     wide = [number for number in numbers if not meets(number, tolerance)]
     if not wide:
@@ -80,7 +80,9 @@ def limit_of_numbers(
     if range_may_be_empty(notes) and evidence not in UNPROVED:
         return WidthLimit.EMPTY_RANGE
     is_default_met = all(meets(number, DEFAULT_TOLERANCE) for number in wide)
-    return _limit(curves, evidence, is_default_met=is_default_met, upper=max(number.upper for number in wide))
+    return _most_specific_limit(
+        curves, evidence, is_default_met=is_default_met, upper=max(number.upper for number in wide)
+    )
 
 
 def limit_of_points(curves: TradeOffPair, evidence: Evidence, read: CurvePoints, tolerance: float) -> WidthLimit | None:
@@ -90,19 +92,17 @@ def limit_of_points(curves: TradeOffPair, evidence: Evidence, read: CurvePoints,
     """
     if _are_narrow(read, evidence, tolerance):
         return None
-    return _limit(curves, evidence, is_default_met=_are_narrow(read, evidence, DEFAULT_TOLERANCE), upper=1.0)
+    return _most_specific_limit(
+        curves, evidence, is_default_met=_are_narrow(read, evidence, DEFAULT_TOLERANCE), upper=1.0
+    )
 
 
 def _are_narrow(read: CurvePoints, evidence: Evidence, tolerance: float) -> bool:
     return all(narrow(part, evidence, tolerance) for part in (read.type_two_error, read.power))
 
 
-def _limit(curves: TradeOffPair, evidence: Evidence, *, is_default_met: bool, upper: float) -> WidthLimit:
-    """Return the most specific reason why an answer is wide.
-
-    `curves` are those of the answer. `is_default_met` is whether the relative width is at most 1e-6: the tolerance was
-    then finer than the default. `upper` is the upper bound of the answer.
-    """
+def _most_specific_limit(curves: TradeOffPair, evidence: Evidence, *, is_default_met: bool, upper: float) -> WidthLimit:
+    # the most specific reason comes first
     if evidence in UNPROVED:
         return WidthLimit.NO_BOUNDS if evidence is Evidence.ASYMPTOTIC else WidthLimit.SAMPLING_ERROR
     if is_default_met:

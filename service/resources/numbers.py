@@ -53,10 +53,7 @@ def tightness(evidence: Evidence, bracket: str | None) -> bool | None:
 
 
 def notes_for(pair: TradeOffPair, evidence: Evidence) -> tuple[str, ...]:
-    """Return the notes on a number from these curves.
-
-    If the bounds of the number come from two theorems, one note says so.
-    """
+    """Return the note that the bounds of a number of these curves come from two theorems, if they do."""
     return pair.notes if pair.bracket is None or evidence in UNPROVED else (*pair.notes, pair.bracket)
 
 
@@ -86,7 +83,7 @@ def enclosed_number(enclosure: Enclosure, safe_end: SafeEnd) -> EnclosedNumber:
 def enclosed_numbers(bounds: EnclosureArray, safe_end: SafeEnd, evidence: Evidence) -> list[EnclosedNumber]:
     """Return an array of numbers with their bounds in the format of responses, one object for each number.
 
-    The bound `safe_end` ("lower" or "upper") is the value of each number.
+    The bound `safe_end` ("lower" or "upper") is the value of each number. With asymptotic `evidence`, bounds are null.
     """
     lower, upper = bounds.lower.tolist(), bounds.upper.tolist()
     value = lower if safe_end == "lower" else upper
@@ -103,7 +100,7 @@ def enclosed_numbers(bounds: EnclosureArray, safe_end: SafeEnd, evidence: Eviden
 def enclosed_column(bounds: EnclosureArray, safe_end: SafeEnd, evidence: Evidence) -> EnclosedColumn:
     """Return an array of numbers with their bounds in the format of responses, one list for each field.
 
-    The bound `safe_end` ("lower" or "upper") is the value of each number.
+    The bound `safe_end` ("lower" or "upper") is the value of each number. With asymptotic `evidence`, bounds are null.
     """
     lower, upper = bounds.lower.tolist(), bounds.upper.tolist()
     bounded = evidence is not Evidence.ASYMPTOTIC
@@ -121,9 +118,9 @@ def enclosed_column(bounds: EnclosureArray, safe_end: SafeEnd, evidence: Evidenc
 
 
 def meets(enclosure: Enclosure, relative_tolerance: float) -> bool:
-    """Return whether the number has bounds at most `relative_tolerance` apart, relative to the upper one.
+    """Return whether the bounds differ by at most `relative_tolerance`, relative to the upper one.
 
-    Confidence bounds count. An asymptotic number has no bounds, and the result is False.
+    Confidence bounds count. The result is False for an asymptotic number, which has no bounds.
     """
     return enclosure.evidence is not Evidence.ASYMPTOTIC and enclosure.relative_width() <= relative_tolerance
 

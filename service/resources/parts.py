@@ -114,11 +114,11 @@ INFINITY: Final = "Infinity"
 def attribute_error(
     error: PrivacyComputationError, pointer: str, *parts: Request, places: Mapping[str, str] = PLACES
 ) -> PrivacyComputationError:
-    """Return the error with the JSON pointer of its cause: `pointer`, or one of `places`. A pointer that it has stays.
+    """Return the error with the JSON pointer of its cause. An error that has a pointer keeps it.
 
-    An UnsupportedCombination names the part of the request that `places` maps to its pointer. An OutOfDomain is an
-    error of the client only if one of `parts` has a field with the name of the value. Otherwise the core caused the
-    error, and a NumericalFailure without a pointer replaces it.
+    The pointer is `pointer` by default. An UnsupportedCombination names a part of the request, which `places` maps to
+    its pointer. An OutOfDomain is an error of the client only if one of `parts` has a field with the name of the value.
+    Otherwise a NumericalFailure without a pointer replaces it.
     """
     if isinstance(error, OutOfDomain) and not any(error.name in type(part).model_fields for part in parts):
         return NumericalFailure(str(error)).with_traceback(error.__traceback__)
@@ -131,10 +131,7 @@ def attribute_error(
 
 @cache
 def _constructor_of(kind: type[Request]) -> Callable[..., Any]:
-    """Return the constructor in the numeric core for a part of a request of the type `kind`.
-
-    Both use the same field names. Imported states are converted before a request reaches this module.
-    """
+    # Both types have the same field names. Imported states were converted before.
     if kind is mechanisms.MixtureComponent:
         return WeightedMechanism
     if kind is threat_models.AdversaryComponent:

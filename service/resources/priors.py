@@ -27,10 +27,9 @@ def at_bounded_prior(
 ) -> tuple[QuestionSpec, tuple[str, ...]]:
     """Return the question at the largest prior that the subsampling allows, with a note if it was changed.
 
-    `subsampling` says with which probability T a larger data set was sampled. Given the larger data set D, a record of
-    D is in the sample with probability T, independently of all others. Any other record has probability 0. Therefore a
-    posterior averaged over D is at most its bound at a prior of T, whatever the law of D (Thudi et al. 2022, section
-    4.2).
+    `subsampling` says that each record of a larger data set D is in the sample with probability T, independently. A
+    posterior averaged over D is then at most its bound at the prior T, whatever the law of D (Thudi et al. 2022,
+    section 4.2). A prior above T is therefore replaced by T. Without `subsampling` or prior, the question stays.
     """
     prior = None if subsampling is None else prior_of(question)
     if subsampling is None or prior is None or prior <= subsampling.rate:
@@ -43,10 +42,9 @@ def at_bounded_prior(
 
 
 def assumptions_about_priors(request: BoundsRequest) -> tuple[Assumption, ...]:
-    """Return the assumptions of answers at a prior, which Thudi et al. 2022 leave implicit.
+    """Return the assumptions about how records are chosen, on which answers at a prior rest.
 
-    Sampling a larger data set makes inclusion independent. Practical membership privacy (PMP), where half of the
-    candidates are members, has a premise of its own.
+    Without `dataset_subsampling`, there are none if no question has a prior, or if the attacker is practical.
     """
     if request.dataset_subsampling is not None:
         capped = all(

@@ -84,7 +84,7 @@ class ReadNumber:
         if self.lower is None or tolerance >= 1 or (value >= self.lower and self.log10 is None):
             return False
         if self.log10 is not None:
-            return _log10(value, 1) < _times(self.log10[0], math.log1p(-tolerance), -1)
+            return _log10(value, 1) < _log10_of_product(self.log10[0], math.log1p(-tolerance), -1)
         return math.isinf(self.lower) or Fraction(value) < Fraction(self.lower) * (1 - Fraction(tolerance))
 
     def is_below(self, value: float, tolerance: float = 0.0) -> bool:
@@ -92,7 +92,7 @@ class ReadNumber:
         if self.upper is None or math.isinf(self.upper):
             return False
         if self.log10 is not None:
-            return _log10(value, -1) > _times(self.log10[1], math.log1p(tolerance), 1)
+            return _log10(value, -1) > _log10_of_product(self.log10[1], math.log1p(tolerance), 1)
         return math.isinf(value) or Fraction(value) > Fraction(self.upper) * (1 + Fraction(tolerance))
 
     def is_wider_than(self, tolerance: float) -> bool:
@@ -100,7 +100,7 @@ class ReadNumber:
         if self.lower is None or self.upper is None:
             return True
         if self.log10 is not None:
-            return self.log10[0] < _times(self.log10[1], math.log1p(-min(tolerance, 0.5)), -1)
+            return self.log10[0] < _log10_of_product(self.log10[1], math.log1p(-min(tolerance, 0.5)), -1)
         if math.isinf(self.upper):
             return self.lower < self.upper
         return self.upper - self.lower > tolerance * self.upper
@@ -113,8 +113,8 @@ def _log10(value: float, side: int) -> float:
     return found + side * abs(found) * LOG10_SLACK
 
 
-def _times(log10: float, natural: float, side: int) -> float:
-    """Return `log10` + `natural`/ln 10, the decimal logarithm of a product, rounded down (side -1) or up (side 1)."""
+def _log10_of_product(log10: float, natural: float, side: int) -> float:
+    # log10 of a product with e^`natural`, rounded down (side -1) or up (side 1)
     if math.isinf(log10):
         return log10
     other = natural / math.log(10)

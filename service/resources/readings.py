@@ -34,11 +34,7 @@ def _gamma(curve: AbstractTradeOff, question: ReconstructionQuestion) -> Reading
 
 
 def _gamma_of_one_in(curve: AbstractTradeOff, candidates: int) -> Reading:
-    """Return an enclosure of gamma(1/n), the bound on the success of reconstruction among n = `candidates` records.
-
-    gamma(p) is the largest success for the success p without the output. gamma increases. Unless n is a power of two,
-    its values at the doubles on both sides of 1/n enclose gamma(1/n).
-    """
+    # Gamma increases. Unless 1/n is a double, its values at the doubles on both sides of 1/n enclose gamma(1/n).
     nearest = 1 / candidates
     if candidates & (candidates - 1) == 0:
         return reconstruction.gamma(curve, nearest)

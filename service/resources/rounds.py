@@ -37,9 +37,10 @@ SHARED_TURNS: Final = 4
 @final
 @dataclass(frozen=True, slots=True)
 class AskedQuestion:
-    """Question of the request with the question that is evaluated in its place, notes, and the JSON pointer.
+    """Question `sent` of the request, and the question `read` that is evaluated in its place.
 
-    The evaluated question may have another prior, and the notes say so.
+    The evaluated question may have another prior, and `notes` then say so. `pointer` is the JSON pointer of the sent
+    one.
     """
 
     sent: QuestionSpec
@@ -61,7 +62,7 @@ def read_in_rounds(
         [asked] = questions
         answer = _evaluate_within(work.left, asked, partial(_first_answer, curves, asked.read, tolerance))
         return joint_answers(curves, [asked.read], [answer], tolerance) if answer.limit is not None else [answer]
-    reading = _Rounds(curves, questions, tolerance, work.left / OF_SEVERAL)
+    reading = _AnswersInRounds(curves, questions, tolerance, work.left / OF_SEVERAL)
     long = [at for at, each in enumerate(questions) if each.read.type == "gdp_mu"]
     short = [at for at in range(len(questions)) if at not in long]
     with at_most(work.left * (min(len(short) / len(questions), 1 - MU) if long else 1.0)):
@@ -74,13 +75,7 @@ def read_in_rounds(
 
 @final
 @dataclass(slots=True)
-class _Rounds:
-    """Answers so far (`found`), by the index of the question.
-
-    Answers come from `curves`, with `tolerance` as the relative width aimed at. `most` is the largest work, in
-    microseconds of CPU time, that one question may use.
-    """
-
+class _AnswersInRounds:
     curves: TradeOffPair
     questions: Sequence[AskedQuestion]
     tolerance: float
@@ -89,64 +84,52 @@ class _Rounds:
     _implied: dict[Direction, TradeOffPair] = field(default_factory=dict["Direction", TradeOffPair])
 
     def read(self, numbers: Sequence[int], work: Work, share: float) -> None:
-        """Evaluate the questions with these indices in turn, within a share (0 to 1) of the work.
-
-        Later questions share the work that earlier questions leave unused.
-        """
+        # later questions share the work that earlier questions leave unused
         for place, at in enumerate(numbers):
-            self._evaluate(at, work.left * share / (len(numbers) - place))
+            self._evaluate_question_at(at, work.left * share / (len(numbers) - place))
 
     def read_again(self, numbers: Sequence[int], work: Work) -> None:
-        """Evaluate the questions whose answers lacked work again with more work, in rounds of alternating order.
-
-        The narrowest answers need the least work, but evaluating them first may leave too little for the widest. A
-        discretised law that one question computed is cached, and may also narrow others. After each of the first
-        SHARED_TURNS evaluations, the remaining questions of the round are therefore evaluated with no work of their
-        own. A question that gains nothing from this is not evaluated in this way again.
-        """
+        # The narrowest answers need the least work, but evaluating them first may leave too little for the widest. A
+        # discretised law that one question computed is cached, and may narrow others: after each of the first
+        # evaluations, the remaining questions are evaluated without work of their own, until they gain nothing.
         turns, gaining = 0, set(numbers)
         for widest_first in WIDEST_FIRST:
             if is_late():
                 return
-            wide = sorted(self._cut_short(numbers), key=lambda at: self.found[at].widest, reverse=widest_first)
+            wide = sorted(self._indices_cut_short(numbers), key=lambda at: self.found[at].widest, reverse=widest_first)
             for place, at in enumerate(wide):
                 if work.left <= 0 or is_late():
                     return
                 if not self.found[at].cut_short:
                     continue
-                self._evaluate(at, min(max(work.left / (len(wide) - place), work.left * LEAST_TURN), self.most))
+                self._evaluate_question_at(
+                    at, min(max(work.left / (len(wide) - place), work.left * LEAST_TURN), self.most)
+                )
                 turns += 1
                 for other in [other for other in wide[place + 1 :] if other in gaining and turns <= SHARED_TURNS]:
                     before = self.found[other]
-                    self._evaluate(other, 0.0)
+                    self._evaluate_question_at(other, 0.0)
                     if self.found[other] is before:
                         gaining.remove(other)
 
     def settled(self, numbers: Sequence[int]) -> list[EngineAnswer]:
-        """Return the answers to the questions with the indices `numbers`, each narrowed by the other answers."""
         read = [self.questions[at].read for at in numbers]
         return joint_answers(self.curves, read, [self.found[at] for at in numbers], self.tolerance)
 
     def _implied_curves(self) -> dict[Direction, TradeOffPair]:
-        """Return the curves with the bounds that the answers so far imply, by direction."""
         questions = [self.questions[at].read for at in self.found]
         return implied_curves(self.curves, questions, [*self.found.values()])
 
-    def _cut_short(self, numbers: Sequence[int]) -> list[int]:
-        """Return the indices of answers that are still wide because their work was spent.
-
-        Answers to other questions about the same curve may narrow an answer before this check.
-        """
+    def _indices_cut_short(self, numbers: Sequence[int]) -> list[int]:
+        # answers to other questions about the same curve may narrow an answer before this check
         if not any(self.found[at].cut_short for at in numbers):
             return []
         settled = zip(numbers, self.settled(numbers), strict=True)
         return [at for at, answer in settled if self.found[at].cut_short and answer.limit is not None]
 
-    def _evaluate(self, at: int, share: float) -> None:
-        """Evaluate the question with the index `at`, within `share` microseconds of work.
-
-        When the time of the request is over, a question without an answer has the bounds that the known answers imply.
-        """
+    def _evaluate_question_at(self, at: int, share: float) -> None:
+        # When the time of the request is over, a question without an answer has the bounds that the known answers
+        # imply.
         asked, known = self.questions[at], self.found.get(at)
         if (
             known is None
@@ -172,11 +155,7 @@ def _evaluate_within(share: float, asked: AskedQuestion, read: Callable[[], Engi
 
 
 def _first_answer(curves: TradeOffPair, question: QuestionSpec, tolerance: float) -> EngineAnswer:
-    """Return the first answer of `curves` to `question`, aimed at the relative width `tolerance`.
-
-    For a weaker attacker, the answer against the worst case is evaluated first, since it caps the answer to return. The
-    worst case may use half of the work that remains in the current allowance.
-    """
+    # against a weaker attacker: the worst case caps the answer, and may use half of the remaining work
     if curves.worst_case is None:
         return evaluate_question(curves, question, tolerance)
     with at_most(remaining_work() / 2):
@@ -188,10 +167,6 @@ def _first_answer(curves: TradeOffPair, question: QuestionSpec, tolerance: float
 def _refined_answer(
     known: EngineAnswer, curves: TradeOffPair, question: QuestionSpec, tolerance: float
 ) -> EngineAnswer:
-    """Return a new answer to `question` or the answer `known`, whichever is narrower.
-
-    `tolerance` is the relative width aimed at.
-    """
     if curves.worst_case is not None:
         with at_most(remaining_work() / 2):
             narrower(evaluate_question(curves.worst_case, question, tolerance), curves.worst_case, question, tolerance)

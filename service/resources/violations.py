@@ -32,16 +32,12 @@ def record_violation(violation: NumericalFailure) -> None:
 
 def collect_violations() -> AbstractContextManager[list[NumericalFailure]]:
     """Return a context manager that yields the list of all violated invariants recorded in its block."""
-    return _Collector()
+    return _ViolationCollector()
 
 
 @final
-class _Collector:
-    """Context manager that collects the violated invariants of answers.
-
-    The context manager is a class, because a generator would take longer than an answer in closed form.
-    """
-
+class _ViolationCollector:
+    # a class, because a generator would take longer than an answer in closed form
     __slots__ = ("_before",)
 
     def __enter__(self) -> list[NumericalFailure]:

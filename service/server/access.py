@@ -113,11 +113,11 @@ def key_store(settings: Settings) -> KeyStore:
 
 
 def build_authenticator(settings: Settings, logger: FilteringBoundLogger) -> Authenticator:
-    """Return the check of credentials that the settings describe.
+    """Return the check of credentials that the settings describe. Raise KeyStoreError.
 
-    It checks nothing before it runs. Raise KeyStoreError.
+    Nothing is checked outside its context `running`.
     """
-    keys = KeyRing(key_store(settings), _reporter(logger, "keys"))
+    keys = KeyRing(key_store(settings), _failure_logger(logger, "keys"))
     issuer, audience, place = settings.token_issuer, settings.token_audience, settings.token_jwks
     if issuer is None or audience is None or place is None:
         return Authenticator(keys)
@@ -125,7 +125,7 @@ def build_authenticator(settings: Settings, logger: FilteringBoundLogger) -> Aut
     from service.access.tokens import TokenRules, TokenVerifier
 
     reader = FileReader(Path(place)) if place.startswith("/") else AddressReader(place)
-    source = KeySetSource(reader, _reporter(logger, "issuer"))
+    source = KeySetSource(reader, _failure_logger(logger, "issuer"))
     rules = TokenRules(
         issuer, audience, settings.token_algorithms, settings.token_clock_skew_seconds, settings.token_group_claim
     )
@@ -163,9 +163,7 @@ def metrics_guard(settings: Settings) -> Callable[[list[str]], int] | None:
     return guard
 
 
-def _reporter(logger: FilteringBoundLogger, source: str) -> Callable[[str], None]:
-    """Return a function that logs when the source of keys fails, and when it answers again."""
-
+def _failure_logger(logger: FilteringBoundLogger, source: str) -> Callable[[str], None]:
     def report(failure: str) -> None:
         if failure:
             logger.warning("authentication", source=source, state="failed", reason=failure)

@@ -86,7 +86,7 @@ class Supervisor:
             while len(self._running) < self._count and time.monotonic() >= self._next_start_at:
                 self._start()
             time.sleep(SUPERVISION_INTERVAL_SECONDS)
-            code = self._reap() or code
+            code = self._remove_exited() or code
             if self._cannot_start:
                 self._request_stop()
         self._wait()
@@ -103,12 +103,8 @@ class Supervisor:
         process = subprocess.Popen(self._command, env=self._environment, pass_fds=self._descriptors)  # noqa: S603 - ours
         self._running[process] = time.monotonic()
 
-    def _reap(self) -> int:
-        """Remove processes that exited from the list, and return the last exit code, 0 if none exited.
-
-        A process that a signal ended has the code 128 plus its number. After a process that failed at its start, the
-        next start is delayed.
-        """
+    def _remove_exited(self) -> int:
+        # A process that a signal ended has the code 128 plus its number. A failed start delays the next start.
         code = 0
         now = time.monotonic()
         self._has_any_started |= any(now - since >= SHORTEST_LIFE_SECONDS for since in self._running.values())
@@ -150,7 +146,10 @@ class Supervisor:
 
 
 def run_supervised(count: int, listening: socket.socket, operators: socket.socket | None, settings: Settings) -> int:
-    """Serve with several processes on inherited sockets until a signal arrives. Return the exit code."""
+    """Serve with `count` processes on open sockets until a signal arrives. Return the exit code.
+
+    `listening` is the socket of the public port, and `operators` that of the operator port, or None.
+    """
     from service.telemetry.logs import make_logger
 
     command = [sys.executable, "-m", "service.cli", "serve", "--socket", str(listening.fileno())]

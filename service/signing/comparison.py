@@ -112,10 +112,6 @@ def _compare_leaves(found: AnswerComparison, at: str, before: Leaf, now: Leaf) -
 
 
 def _leaves(value: Any, at: str) -> Iterator[tuple[str, Leaf]]:
-    """Yield the pointer and value of every number, text, truth value and null in the JSON value `value` at `at`.
-
-    Infinities are numbers.
-    """
     if isinstance(value, dict):
         for key, inner in cast("dict[str, Any]", value).items():
             if key not in COUNTS and (at or key != "engine_version"):
@@ -130,10 +126,6 @@ def _leaves(value: Any, at: str) -> Iterator[tuple[str, Leaf]]:
 
 
 def _enclosures(value: Any, at: str) -> Iterator[tuple[str, Pair]]:
-    """Yield the pointer and both bounds of every enclosure in the JSON value `value` at the pointer `at`.
-
-    Columns of enclosures count as well.
-    """
     if isinstance(value, list):
         for index, inner in enumerate(cast("list[Any]", value)):
             yield from _enclosures(inner, f"{at}/{index}")
@@ -142,17 +134,14 @@ def _enclosures(value: Any, at: str) -> Iterator[tuple[str, Pair]]:
         for end in ENDS:
             lower: Any = members.get(f"lower{end}")
             upper: Any = members.get(f"upper{end}")
-            for place, low, high in _columns(lower, upper):
+            for place, low, high in _enclosures_of_column(lower, upper):
                 yield f"{at}/lower{end}{place}", (low, high)
         for key, inner in members.items():
             yield from _enclosures(inner, f"{at}/{key}")
 
 
-def _columns(lower: Any, upper: Any) -> Iterator[tuple[str, float, float]]:
-    """Yield (pointer, lower, upper) of one enclosure, or of each enclosure in a column.
-
-    The pointer is "" for one enclosure, and "/" with the index in a column. Yield nothing without numbers.
-    """
+def _enclosures_of_column(lower: Any, upper: Any) -> Iterator[tuple[str, float, float]]:
+    # the pointer is "" for one enclosure, and "/" with the index in a column
     is_column = isinstance(lower, list) and isinstance(upper, list)
     lows: list[Any] = cast("list[Any]", lower) if is_column else [cast("Any", lower)]
     highs: list[Any] = cast("list[Any]", upper) if is_column else [cast("Any", upper)]

@@ -115,7 +115,7 @@ def read_signing_keys(path: Path) -> SigningKeys:
         raise UnusableKeys(f"the file of signing keys has no PEM block; {CREATE_A_KEY}")
     if len(blocks) > MOST_KEYS:
         raise UnusableKeys(f"the file of signing keys has more than {MOST_KEYS} keys")
-    keys = [_read_block(found[1], found[0]) for found in PEM_BLOCK.finditer(text)]
+    keys = [_read_pem_block(found[1], found[0]) for found in PEM_BLOCK.finditer(text)]
     first = keys[0]
     if not isinstance(first, Ed25519PrivateKey):
         raise UnusableKeys("the first key of the file of signing keys must be a private key")
@@ -126,11 +126,10 @@ def read_signing_keys(path: Path) -> SigningKeys:
 
 
 def _read_private_file(path: Path) -> bytes:
-    """Return the content of the file at `path`, which others may not read. Raise UnusableKeys."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe without a writer does not block
         try:
-            _check_access(os.fstat(descriptor))
+            _check_private(os.fstat(descriptor))
             with os.fdopen(descriptor, "rb", closefd=False) as file:
                 text = file.read(LARGEST_PEM_FILE + 1)
         finally:
@@ -143,12 +142,9 @@ def _read_private_file(path: Path) -> bytes:
     return text
 
 
-def _check_access(found: os.stat_result) -> None:
-    """Raise UnusableKeys unless a file is regular, and only its owner may read it.
-
-    The group of a file that root owns may read it, too: the operator gave this group to the service. PostgreSQL has the
-    same rule.
-    """
+def _check_private(found: os.stat_result) -> None:
+    # The group of a file that root owns may read it, too: the operator gave this group to the service. PostgreSQL has
+    # the same rule.
     if not stat.S_ISREG(found.st_mode):
         raise UnusableKeys("the file of signing keys is not a regular file")
     allowed = 0o740 if found.st_uid == ROOT_USER else 0o700
@@ -156,8 +152,7 @@ def _check_access(found: os.stat_result) -> None:
         raise UnusableKeys("others may read the file of signing keys; restrict it with: chmod 600")
 
 
-def _read_block(label: bytes, block: bytes) -> Ed25519PrivateKey | Ed25519PublicKey:
-    """Return the key in one PEM block with the label `label`. Raise UnusableKeys."""
+def _read_pem_block(label: bytes, block: bytes) -> Ed25519PrivateKey | Ed25519PublicKey:
     if label == b"ENCRYPTED PRIVATE KEY":
         raise UnusableKeys(f"a signing key is encrypted, and the service has no password for it; {CREATE_A_KEY}")
     try:

@@ -88,10 +88,11 @@ class Statement:
 def make_statement(
     kind: SignedKind, request: bytes, answer: bytes, *, report_sha256: str | None, key_id: str
 ) -> Statement:
-    """Return the statement about an answer, from the bytes of its request (`canonical_bytes`) and the sent bytes.
+    """Return the statement about an answer, from the bytes of its request (`canonical_bytes`) and of the answer.
 
-    `kind` says what the answer is, and `key_id` names the key that will sign. The answer of a job has one JSON line for
-    each point. Raise NotSignable if the request is not that of the answer.
+    `kind` says what the answer is, `report_sha256` is the digest of its HTML report or None, and `key_id` names the key
+    that will sign. The answer of a job has one JSON line for each point. Raise NotSignable if the request is not that
+    of the answer.
     """
     named = from_json(request)
     sha256 = hashlib.sha256(request).hexdigest()
@@ -115,7 +116,7 @@ def make_statement(
 def job_answer(lines: bytes, request_sha256: str, engine_version: str) -> dict[str, Any]:
     """Return the results of a job as one JSON object, from its JSON lines with one point each.
 
-    The members are `digest` (of the request), `engine_version` and `points`.
+    The members are `digest` (`request_sha256` after `sha256:`), `engine_version` and `points`.
     """
     points = [from_json(line) for line in lines.splitlines()]
     return {"digest": f"sha256:{request_sha256}", "engine_version": engine_version, "points": points}
@@ -149,10 +150,6 @@ def parse_statement(payload: bytes) -> Statement:
 
 
 def _statement_of(predicate: dict[str, Any], subjects: Any) -> Statement:
-    """Return the statement with the in-toto members `predicate` and `subject`, of which only types are checked.
-
-    Raise Unreadable for a member of another type, and for other subjects than those of the kind of the statement.
-    """
     kind = predicate["kind"]
     texts = [predicate[name] for name in ("resource", "engine_version", "key_id")]
     objects = [predicate[name] for name in ("request", "answer")]
@@ -162,7 +159,7 @@ def _statement_of(predicate: dict[str, Any], subjects: Any) -> Statement:
         and all(isinstance(each, dict) for each in objects)
     ):
         raise Unreadable("a member of the statement has another type than this version reads")
-    found = _digests(subjects)
+    found = _digests_by_name(subjects)
     if found is None or tuple(found) != SUBJECTS[kind]:
         raise Unreadable("the statement has other subjects than request and answer")
     return Statement(
@@ -178,8 +175,7 @@ def _statement_of(predicate: dict[str, Any], subjects: Any) -> Statement:
     )
 
 
-def _digests(subjects: Any) -> dict[str, str] | None:
-    """Return the digests of the subjects of a statement by name, or None if the subjects have another form."""
+def _digests_by_name(subjects: Any) -> dict[str, str] | None:
     try:
         found = {subject["name"]: subject["digest"]["sha256"] for subject in subjects}
         return found if all(SHA256.fullmatch(each) for each in found.values()) else None
@@ -188,7 +184,6 @@ def _digests(subjects: Any) -> dict[str, str] | None:
 
 
 def _request_sha256(resource: str, engine_version: str, request: dict[str, Any]) -> str:
-    """Return the SHA-256 of request, resource and engine version in canonical form, as in the digest of a result."""
     named = {"engine_version": engine_version, "request": request, "resource": resource}
     return hashlib.sha256(canonical_text(named).encode()).hexdigest()
 
@@ -200,7 +195,6 @@ def _attestations(request: dict[str, Any]) -> list[Any]:
 
 
 def _contradiction_with_answer(statement: Statement) -> str:
-    """Return the name of a member that differs between a statement and its answer, or ""."""
     name = "result" if statement.kind == "decision" else "digest"
     if statement.answer.get(name) != f"sha256:{statement.request_sha256}":
         return "the digest of the answer"

@@ -37,7 +37,7 @@ Record = Mapping[str, Any]
 
 @final
 class AuditStream:
-    """Stream of records about requests to `target`: the path of a file, or STANDARD_OUTPUT.
+    """Stream of records about requests to `target`: the path of a file, or "-" for standard output.
 
     `write` never blocks and never raises.
     """
@@ -78,7 +78,7 @@ class AuditStream:
         return "; ".join(parts) or None
 
     def close(self) -> None:
-        """Write waiting records for at most CLOSING_SECONDS, stop the thread, and count the records that are lost."""
+        """Write waiting records for at most five seconds, stop the thread, and count the records that are lost."""
         self._closing.set()
         with suppress(queue.Full):
             self._records.put_nowait(None)
@@ -93,20 +93,17 @@ class AuditStream:
                 records.append(self._records.get_nowait())
             is_last = None in records
             kept = [record for record in records if record is not None]
-            is_last = not self._persist(b"".join(map(_line, kept)), len(kept)) or is_last
+            is_last = not self._write_until_success(b"".join(map(_json_line, kept)), len(kept)) or is_last
         if self._file is not None and self._target != STANDARD_OUTPUT:
             os.close(self._file)
 
-    def _persist(self, lines: bytes, count: int) -> bool:
-        """Write lines, and repeat the attempt until it succeeds. Return False if the stream was closed before.
-
-        If it was closed, these records and all that wait are lost. `count` is the number of records in the lines.
-        """
+    def _write_until_success(self, lines: bytes, count: int) -> bool:
+        # False: the stream was closed before, and all waiting records are lost
         while lines:
             try:
-                lines = _unwritten(lines, os.write(self._open(), lines))
+                lines = _lines_to_write_again(lines, os.write(self._open_or_reopen(), lines))
             except OSError as error:
-                self._report(error)
+                self._report_first_failure(error)
                 if self._closing.wait(RETRY_SECONDS):
                     self._count_lost(count + self._records.qsize())
                     return False
@@ -115,11 +112,7 @@ class AuditStream:
             self._logger.warning("audit", state="written again", lost=self._lost)
         return True
 
-    def _open(self) -> int:
-        """Return the file descriptor of the stream.
-
-        Open the file again if another file, or none, is at its path.
-        """
+    def _open_or_reopen(self) -> int:
         if self._target == STANDARD_OUTPUT:
             return 1
         if self._file is not None:
@@ -134,8 +127,7 @@ class AuditStream:
         self._lost += count
         self._metrics.count_lost_audit_records(count)
 
-    def _report(self, error: OSError) -> None:
-        """Count a failed write, and log the first of several with the same cause."""
+    def _report_first_failure(self, error: OSError) -> None:
         self._metrics.count_audit_failure()
         cause = error.strerror or type(error).__name__
         if self._failure != cause:
@@ -143,27 +135,19 @@ class AuditStream:
         self._failure = cause
 
 
-def _line(record: Record) -> bytes:
-    """Return a record as one line of JSON.
-
-    Values that JSON cannot represent are written as text.
-    """
+def _json_line(record: Record) -> bytes:
     try:
         return to_json(record, fallback=repr) + b"\n"
     except PydanticSerializationError:  # a lone surrogate, which UTF-8 cannot encode
-        return json.dumps(record, default=_plain).encode() + b"\n"
+        return json.dumps(record, default=_fields_or_text).encode() + b"\n"
 
 
-def _plain(value: Any) -> Any:
-    """Return the fields of a dataclass, or the text of any other value that JSON cannot represent."""
+def _fields_or_text(value: Any) -> Any:
     return asdict(value) if is_dataclass(value) and not isinstance(value, type) else str(value)
 
 
-def _unwritten(lines: bytes, written: int) -> bytes:
-    """Return the part of `lines` that is left after a write of `written` bytes.
-
-    A torn line is written again as a whole, after a line break.
-    """
+def _lines_to_write_again(lines: bytes, written: int) -> bytes:
+    # a torn line is written again as a whole, after a line break
     start = lines.rfind(b"\n", 0, written) + 1
     return lines[written:] if start == written or written == len(lines) else b"\n" + lines[start:]
 

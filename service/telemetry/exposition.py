@@ -43,7 +43,7 @@ class ExpositionWriter:
                 key = sample.name, tuple(sample.labels.values())
                 text = self._texts.get(key)
                 if text is None:
-                    text = self._texts[key] = _series(sample.name, sample.labels)
+                    text = self._texts[key] = _name_and_labels(sample.name, sample.labels)
                 lines.append(f"{text}{_number(sample.value)}\n")
                 pending -= 1
                 if not pending:
@@ -57,7 +57,7 @@ class SharedExposition:
     """Text of the metrics for an event loop: a thread writes it, one text at a time.
 
     Requests that arrive during a write share the next text, which therefore has all that was counted before them. A
-    pause after each write keeps the writer below LARGEST_SHARE of the time, however often somebody asks.
+    pause after each write keeps the writer below 20 % of the time.
     """
 
     def __init__(self, write: Callable[[], bytes]) -> None:
@@ -84,8 +84,7 @@ class SharedExposition:
                 self._not_before = ended + (ended - started) * (1 / LARGEST_SHARE - 1)
 
 
-def _series(name: str, labels: Mapping[str, str]) -> str:
-    """Return the text of a metric up to its value: name and labels."""
+def _name_and_labels(name: str, labels: Mapping[str, str]) -> str:
     if not labels:
         return f"{name} "
     pairs = ",".join(f'{label}="{_escaped(value)}"' for label, value in sorted(labels.items()))

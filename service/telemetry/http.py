@@ -67,19 +67,12 @@ class RequestContext:
     """Error for the log, if the service and not the client caused the problem."""
 
 
-def is_audited(path: str, status: int) -> bool:
-    """Return whether the audit stream records a request.
-
-    It records requests below `/v1/`, `/operate/` and `/metrics`, and refused ones (status 401 or 403) at any path.
-    """
+def _is_audited(path: str, status: int) -> bool:
     return path.startswith(AUDITED_PATHS) or status in REFUSALS
 
 
-def audit_record(scope: Scope, record: RequestContext, method: str, route: str, status: int) -> dict[str, Any]:
-    """Return the record of a request for the audit stream. It contains no body and no secret.
-
-    `route` is the path template.
-    """
+def _audit_record(scope: Scope, record: RequestContext, method: str, route: str, status: int) -> dict[str, Any]:
+    # no body and no secret
     client = scope.get("client")
     decided = record.decision or record.read_decision or {}
     return {
@@ -140,7 +133,9 @@ class HttpTelemetry:
             await self._app(scope, receive, send)
             return
         started = time.perf_counter()
-        record = scope[REQUEST_CONTEXT_KEY] = RequestContext(_request_id(scope), self._requester_of(scope))
+        record = scope[REQUEST_CONTEXT_KEY] = RequestContext(
+            _accepted_or_new_request_id(scope), self._requester_of(scope)
+        )
         status = 0
 
         async def send_named(message: Message) -> None:
@@ -193,12 +188,11 @@ class HttpTelemetry:
             **({"trace_id": scope[TRACE_ID_KEY]} if TRACE_ID_KEY in scope else {}),
         )
         audit = self._audit_of(scope)
-        if audit is not None and is_audited(scope["path"], status):
-            audit.write(audit_record(scope, record, method, route, status))
+        if audit is not None and _is_audited(scope["path"], status):
+            audit.write(_audit_record(scope, record, method, route, status))
 
 
-def _request_id(scope: Scope) -> str:
-    """Return the request id of the client if it has 1 to 128 safe characters, otherwise a new random id."""
+def _accepted_or_new_request_id(scope: Scope) -> str:
     for name, value in scope["headers"]:
         if name == REQUEST_ID_HEADER and ACCEPTED_REQUEST_ID.fullmatch(value):
             return value.decode()

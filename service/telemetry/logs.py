@@ -18,10 +18,10 @@ AUDIT_EVENTS: Final = frozenset({"decision"})
 
 
 def make_logger(level: str, stream: BinaryIO | None = None) -> FilteringBoundLogger:
-    """Return a logger that writes events of at least `level` (`debug` ... `critical`), by default to standard error.
+    """Return a logger that writes events of at least `level` (`debug` ... `critical`) to `stream`.
 
-    Events are lines of JSON, or readable lines on a terminal. Events in AUDIT_EVENTS are written at every level. Raise
-    KeyError for an unknown level.
+    The default stream is standard error. Events are lines of JSON, or readable lines on a terminal. Decisions of
+    policies are written at every level. Raise KeyError for an unknown level.
     """
     number = logging.getLevelNamesMapping()[level.upper()]
     wrapper = structlog.make_filtering_bound_logger(number)
@@ -30,7 +30,7 @@ def make_logger(level: str, stream: BinaryIO | None = None) -> FilteringBoundLog
     is_terminal = stream is None and sys.stderr.isatty()
     logger: FilteringBoundLogger = structlog.wrap_logger(
         structlog.BytesLogger(stream or sys.stderr.buffer),
-        processors=[_render_for_people if is_terminal else _render],
+        processors=[_render_for_people if is_terminal else _render_json],
         wrapper_class=wrapper,
     ).bind()
     return logger
@@ -54,8 +54,8 @@ class EventHandler(logging.Handler):
         )
 
 
-def _render(logger: WrappedLogger, level: str, event: EventDict) -> bytes:
-    """Return a log event as one line of JSON. A single function is faster than a chain of structlog processors."""
+def _render_json(logger: WrappedLogger, level: str, event: EventDict) -> bytes:
+    # a single function is faster than a chain of structlog processors
     event["level"] = level
     event["timestamp"] = datetime.now(UTC).isoformat()
     if event.get("exc_info") is None:
@@ -69,20 +69,18 @@ def _render(logger: WrappedLogger, level: str, event: EventDict) -> bytes:
 
 
 def _render_for_people(logger: WrappedLogger, level: str, event: EventDict) -> bytes:
-    """Return a log event as a line for a terminal: time, level, event, and the other fields as `name=value`."""
     fields = {name: _escaped(value) for name, value in event.items()}
     event = {"timestamp": datetime.now().astimezone().strftime("%H:%M:%S"), "level": level, **fields}
     if event.get("exc_info") is None:
         event.pop("exc_info", None)
     # Local variables of a traceback may hold requests, which logs never contain.
     render = structlog.dev.ConsoleRenderer(
-        pad_event_to=0, pad_level=False, sort_keys=False, exception_formatter=_write_traceback
+        pad_event_to=0, pad_level=False, sort_keys=False, exception_formatter=_write_escaped_traceback
     )
     return render(logger, level, event).encode(errors="backslashreplace")
 
 
-def _write_traceback(stream: TextIO, exc_info: ExcInfo) -> None:
-    """Write a traceback with control characters in its messages escaped."""
+def _write_escaped_traceback(stream: TextIO, exc_info: ExcInfo) -> None:
     text = StringIO()
     structlog.dev.plain_traceback(text, exc_info)
     stream.write("\n".join(map(_escaped, text.getvalue().split("\n"))))

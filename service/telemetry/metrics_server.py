@@ -74,7 +74,6 @@ class _Handler(BaseHTTPRequestHandler):
     timeout = CLIENT_SECONDS
 
     def do_GET(self) -> None:
-        """Respond to a request for `/metrics` or `/livez`, and with 404 to other paths."""
         path = self.path.partition("?")[0]
         server = cast("_Server", self.server)
         if path == "/metrics":

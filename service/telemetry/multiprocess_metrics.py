@@ -32,7 +32,7 @@ def aggregated_exposition(folder: Path) -> bytes:
 
     The counts of ended processes are moved first, unless another process holds the lock of the folder.
     """
-    with _locked(folder) as is_ours:
+    with _try_lock(folder) as is_ours:
         if is_ours:
             _collect_ended_processes(folder)
         for _ in range(ATTEMPTS - 1):
@@ -50,7 +50,6 @@ def _merge_registries(folder: Path) -> bytes:
 
 
 def _collect_ended_processes(folder: Path) -> None:
-    """Add the counts of ended processes to one file per kind of metric, and delete their files and gauges."""
     for file in sorted(folder.glob("*_*.db")):
         kind, _, number = file.stem.rpartition("_")
         if number == ENDED_PROCESSES or not number.isdigit() or _is_running(int(number)):
@@ -81,11 +80,7 @@ def _is_running(process: int) -> bool:
 
 
 @contextmanager
-def _locked(folder: Path) -> Generator[bool]:
-    """Lock the folder while the block runs, and yield whether this process holds the lock.
-
-    A lock of another process is waited for at most 0.05 s.
-    """
+def _try_lock(folder: Path) -> Generator[bool]:
     with (folder / LOCK_NAME).open("w") as file:
         until = time.monotonic() + LOCK_SECONDS
         while True:

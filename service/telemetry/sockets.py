@@ -84,7 +84,7 @@ def _bind_port(host: str, port: int, *, share_port: bool) -> socket.socket:
 
 
 def _bind_path(path: Path) -> socket.socket:
-    _remove_stale(path)
+    _remove_stale_socket(path)
     opened = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     before = os.umask(OWNER_ONLY_UMASK)
     try:
@@ -98,8 +98,7 @@ def _bind_path(path: Path) -> socket.socket:
     return opened
 
 
-def _remove_stale(path: Path) -> None:
-    """Remove a stale Unix socket. Raise OSError if a process listens on it, or if the file is not a socket."""
+def _remove_stale_socket(path: Path) -> None:
     try:
         is_socket = stat.S_ISSOCK(path.lstat().st_mode)
     except FileNotFoundError:

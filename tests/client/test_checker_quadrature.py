@@ -225,7 +225,7 @@ LONG_RUNS: Final = {
 }
 
 
-@sample_of(5)
+@sample_of(4)
 @pytest.mark.parametrize(
     ("run", "direction"),
     [row if row != ("hardly sampled", "add") else thorough(*row) for row in product(LONG_RUNS, ("add", "remove"))],

@@ -10,7 +10,7 @@ from service.engine_version import ENGINE_VERSION
 from tests.frozen.answers import FILE, Answer, answer, present_platform, read_frozen_answers
 from tests.frozen.comparing import contradictions, disagreeing, unlike
 from tests.frozen.space import request
-from tests.slow_marker import thorough
+from tests.slow_marker import sample_of, thorough
 
 KEPT = read_frozen_answers()
 HERE = KEPT.platform == present_platform()
@@ -26,6 +26,7 @@ def test_stored_answers_have_current_engine_version() -> None:
     assert KEPT.engine_version == ENGINE_VERSION, f"{FILE} is of another engine version: {advice}"
 
 
+@sample_of(2)
 @pytest.mark.parametrize(
     "answers",
     [

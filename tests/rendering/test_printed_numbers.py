@@ -249,6 +249,7 @@ WRITTEN_LATER = (
 )
 
 
+@sample_of(4)
 @pytest.mark.parametrize(("module", "name"), FORMATTERS)
 def test_rounding_to_nearest_is_detected(module: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The checks above fail if any one formatter rounds to nearest."""

@@ -15,7 +15,7 @@ from service.resources.calibration.evaluator import Evaluator
 from service.resources.calibration.plateaus import ROUNDED as ROUNDED_NOTE
 from service.resources.calibration.resource import NOT_FOR_SURE
 from tests.resources.calibration_cases import bounds_of_target, calibrated, fails, log_uniform, meets, with_number
-from tests.slow_marker import thorough
+from tests.slow_marker import sample_of, thorough
 
 Spec = dict[str, Any]
 SEED: Final = 28
@@ -130,6 +130,7 @@ def one_fails(body: Spec, number: float) -> bool:
     return any(fails(target, bounds_of_target(there, index)) for index, target in enumerate(body["targets"]))
 
 
+@sample_of(4)
 @pytest.mark.parametrize(("index", "samples"), [(0, 2), thorough(0, SAMPLES), thorough(1, SAMPLES)])
 @pytest.mark.parametrize("name", FREE)
 def test_statements_of_calibration_hold_by_bounds(name: str, index: int, samples: int) -> None:

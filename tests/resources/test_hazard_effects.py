@@ -95,6 +95,7 @@ def effect(received: AssessmentsResponse, code: str) -> tuple[str, str]:
     return found.status, found.effect
 
 
+@sample_of(2)
 @pytest.mark.parametrize(
     ("seed", "code"),
     [

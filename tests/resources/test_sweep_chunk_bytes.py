@@ -17,7 +17,7 @@ from service.resources.sweeps.blocks import BLOCK_PARTS, block_points
 from service.resources.sweeps.chunks import CHUNKING
 from service.resources.sweeps.sweeping import SWEEPS
 from tests.resources.sweep_cases import NAMED, Spec, parsed, questions, spread, swept, training_runs
-from tests.slow_marker import thorough
+from tests.slow_marker import sample_of, thorough
 
 VERSION = "2026.01.01"
 NOISE, RATE, STEPS = ("/mechanism/noise_multiplier", "/mechanism/sample_rate", "/mechanism/steps")
@@ -129,6 +129,7 @@ KINDS = (
 )
 
 
+@sample_of(4)
 @pytest.mark.parametrize("seed", [1, *(thorough(seed) for seed in range(2, 14))])
 @pytest.mark.parametrize("kind", KINDS)
 def test_chunk_boundaries_change_no_byte(kind: Any, seed: int) -> None:

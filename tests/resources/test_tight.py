@@ -30,7 +30,7 @@ from service.resources.pmp.finite import PMP_FINITE
 from service.resources.pmp.gaussian import PMP_GAUSSIAN
 from tests.contract.published_document import PATH
 from tests.privacy.cases import CASES, built, dpsgd, gaussian, laplace, mixture, noisy_sgd, sampled
-from tests.slow_marker import thorough
+from tests.slow_marker import sample_of, thorough
 
 DIGEST = "sha256:" + "0" * 64
 REPLACED = {"type": "worst_case", "neighboring_relation": "replace_one"}
@@ -189,6 +189,7 @@ def pairs(relation: NeighboringRelation) -> Iterator[tuple[str, str, TradeOffPai
                 continue
 
 
+@sample_of(1)
 @pytest.mark.parametrize("relation", ["add_or_remove_one", "replace_one"])
 def test_only_composed_replaced_batches_are_brackets(
     relation: NeighboringRelation,

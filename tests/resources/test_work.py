@@ -214,7 +214,7 @@ OTHERS: Final[dict[str, tuple[Any, Any, Callable[[dict[str, Any]], dict[str, Any
 }
 
 
-@sample_of(4)
+@sample_of(2)
 @pytest.mark.parametrize("mixture", [LIGHT, thorough(DEAR)], ids=["light", "dear"])
 @pytest.mark.parametrize("name", OTHERS)
 @pytest.mark.parametrize("most", [0.0, 2e5])
@@ -231,7 +231,7 @@ def test_nested_resources_share_one_allowance(
     assert work.done <= 2 * most + LARGEST_CHARGE
 
 
-@sample_of(4)
+@sample_of(2)
 @pytest.mark.parametrize("name", ASKED)
 @pytest.mark.parametrize("spent", [0.0, 2e4])
 def test_interrupted_answers_are_valid(name: str, spent: float, monkeypatch: pytest.MonkeyPatch) -> None:

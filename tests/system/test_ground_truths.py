@@ -13,6 +13,7 @@ import redis
 
 from tests.conftest import RedisServer
 from tests.execution.fakes import SEAL_KEY
+from tests.slow_marker import sample_of
 from tests.system.running_server import running_server
 from tests.timeouts import TEST_TIMEOUT
 
@@ -121,6 +122,7 @@ ALTERATIONS: dict[str, Any] = {
 }
 
 
+@sample_of(2)
 @pytest.mark.parametrize("name", ALTERATIONS)
 def test_altered_ground_truth_is_recomputed(empty_redis: str, services: Services, name: str) -> None:
     request = ground_truth(

@@ -23,7 +23,7 @@ import psutil
 import pytest
 
 from tests.conftest import stopped
-from tests.slow_marker import thorough
+from tests.slow_marker import sample_of, thorough
 from tests.slow_requests import DPSGD, MORE_THAN_ITS_PRICE
 from tests.system.jobs import first_that_computes, submit, sweep
 from tests.system.running_server import connect, running_server
@@ -205,6 +205,7 @@ def waits(client: httpx2.Client, case: Case, job: str) -> list[float]:
     return sorted(found)
 
 
+@sample_of(2)
 @pytest.mark.parametrize(
     "name", [thorough(name) if name in ("jobs", "reports", "followers") else name for name in CASES]
 )

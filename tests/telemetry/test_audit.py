@@ -173,7 +173,7 @@ def test_streams_of_several_processes_share_a_file(tmp_path: Path) -> None:
     ("written", "rest"), [(0, "one\ntwo\n"), (4, "two\n"), (8, ""), (2, "\none\ntwo\n"), (6, "\ntwo\n"), (7, "\ntwo\n")]
 )
 def test_torn_line_is_written_again_as_a_whole(written: int, rest: str) -> None:
-    assert audit._unwritten(b"one\ntwo\n", written) == rest.encode()
+    assert audit._lines_to_write_again(b"one\ntwo\n", written) == rest.encode()
 
 
 def test_any_text_of_a_client_is_one_line(tmp_path: Path) -> None:

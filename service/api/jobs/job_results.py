@@ -67,11 +67,6 @@ async def signed_results(request: Request, job_id: str, services: AppServices) -
 
 
 async def _all_lines(services: AppServices, job: StoredJob, requester: str) -> bytes:
-    """Return the JSON lines of all points of a job, as the service streams them.
-
-    Raise NoStatement if they are too long, or if a point has no answer for a reason that another run may not have.
-    `requester` is the group or the address of the caller.
-    """
     size, lines = 0, list[bytes]()
     async for part in services.jobs.stream_results(job.id, requester, 0):
         lines += part
@@ -84,7 +79,6 @@ async def _all_lines(services: AppServices, job: StoredJob, requester: str) -> b
 
 
 def _problem_types(lines: list[bytes]) -> Iterator[str]:
-    """Yield the type of the problem of each failed point, from the JSON lines of results."""
     for line in lines:
         if PROBLEM in line:
             found: dict[str, Any] = from_json(line)

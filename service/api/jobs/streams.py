@@ -63,17 +63,13 @@ class JobStreamResponse(StreamingResponse):
         except QueueFull:  # revoked for another requester, or by the shutdown of the server
             if not is_begun:
                 raise
-            await self._end(connection, send)
+            await self._end_early(connection, send)
         finally:
             await self._stream.aclose()
 
-    async def _end(self, connection: LimitedProtocol | None, send: Send) -> None:
-        """End a stream of events or results before its job ends.
-
-        A stream of events ends regularly if the client has received all bytes so far, since a client resumes events
-        with `Last-Event-ID`. The connection of any other stream is cut, because truncated result lines must not look
-        complete.
-        """
+    async def _end_early(self, connection: LimitedProtocol | None, send: Send) -> None:
+        # A client resumes events with `Last-Event-ID`. Truncated result lines must not look complete, so that the
+        # connection is cut.
         if connection is not None and not (self.media_type == EVENTS and connection.is_read):
             connection.cut()
         else:
@@ -84,7 +80,7 @@ async def event_stream(jobs: JobService, job_id: str, requester: str, after: int
     """Yield server-sent events `progress` after each change of a job since revision `after`, and `ended` at its end.
 
     The data of each event is the job as JSON, and its id the revision. Without a change there is a `progress` every 1.5
-    seconds. Raise JobNotFound.
+    seconds. Raise JobNotFound, also for the job of another owner than `requester`.
     """
     async for each in jobs.watch(job_id, requester, after):
         event = "ended" if each.state in ENDED else "progress"
@@ -95,9 +91,9 @@ async def event_stream(jobs: JobService, job_id: str, requester: str, after: int
 async def result_stream(
     jobs: JobService, job_id: str, requester: str, start: int, table: CsvWriter | None
 ) -> AsyncGenerator[bytes]:
-    """Yield the result lines of a job from point `start` on, as JSON lines, or as CSV if `table` is given.
+    """Yield the result lines of a job from the point `start` on, as JSON lines, or as CSV if `table` is given.
 
-    A part has at most 200 lines. Raise JobNotFound.
+    A part has at most 200 lines. Raise JobNotFound, also for the job of another owner than `requester`.
     """
     async for lines in jobs.stream_results(job_id, requester, start):
         for first in range(0, len(lines), SLICE_LINES):

@@ -29,7 +29,7 @@ def add_requests(document: dict[str, Any], requests: dict[str, Any]) -> None:
     while more := {
         name
         for name, schema in responses.items()
-        if name in requests and name not in variants and not variants.isdisjoint(_references(schema))
+        if name in requests and name not in variants and not variants.isdisjoint(_component_names_in(schema))
     }:
         variants |= more
     names = {SCHEMAS + name: SCHEMAS + name + RESPONSE_VARIANT for name in variants}
@@ -72,7 +72,7 @@ def _hoist_components(node: Any, found: dict[str, Any]) -> Any:
         schema["enum"] = [schema.pop("const")]
     name, itself = component["name"], {**component, **schema}
     del itself["name"]
-    if any(reference.endswith(RESPONSE_VARIANT) for reference in _references(itself)):
+    if any(reference.endswith(RESPONSE_VARIANT) for reference in _component_names_in(itself)):
         name += RESPONSE_VARIANT
     if found.setdefault(name, itself) != itself:
         raise ValueError(f"two different schemas are named {name}")
@@ -80,23 +80,18 @@ def _hoist_components(node: Any, found: dict[str, Any]) -> Any:
     return {"$ref": SCHEMAS + name, **kept}
 
 
-def _references(node: Any) -> set[str]:
-    """Return the names of the components that a part `node` of an OpenAPI document refers to, at any depth."""
+def _component_names_in(node: Any) -> set[str]:
     if isinstance(node, list):
-        return set[str]().union(*map(_references, cast("list[Any]", node)))
+        return set[str]().union(*map(_component_names_in, cast("list[Any]", node)))
     if not isinstance(node, dict):
         return set()
     inside = cast("dict[str, Any]", node)
     reference: Any = inside.get("$ref")
     component = {reference.removeprefix(SCHEMAS)} if isinstance(reference, str) else set[str]()
-    return component.union(*map(_references, inside.values()))
+    return component.union(*map(_component_names_in, inside.values()))
 
 
 def _replace_references(node: Any, names: dict[str, str], but: str = "") -> Any:
-    """Return a copy of a part `node` of an OpenAPI document in which references are renamed by `names` (old to new).
-
-    Members called `but` stay unchanged; the empty text excludes none.
-    """
     if isinstance(node, list):
         return [_replace_references(inner, names, but) for inner in cast("list[Any]", node)]
     if isinstance(node, dict):

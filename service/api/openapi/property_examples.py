@@ -12,18 +12,17 @@ SAYS_ITS_VALUES: Final = frozenset({"examples", "const", "enum", "$ref"})
 
 
 def add_property_examples(document: dict[str, Any]) -> None:
-    """Give each property of a component in an OpenAPI document an example: the first value in any example.
+    """Give each property of a component in an OpenAPI document an example, in place.
 
-    Properties that list their values, or that have an example, stay as they are. Objects are described by their own
-    properties.
+    The example is the first value of the property in any example of a request or response. Properties that list their
+    values, or that have an example, stay as they are. Objects are described by their own properties.
     """
     schemas = document["components"]["schemas"]
-    for schema, value in _examples_of(document):
+    for schema, value in _schemas_with_examples(document):
         _visit(schema, value, schemas)
 
 
-def _examples_of(document: dict[str, Any]) -> Iterator[tuple[dict[str, Any], Any]]:
-    """Yield the schema and the value of each example of a request or response in an OpenAPI document."""
+def _schemas_with_examples(document: dict[str, Any]) -> Iterator[tuple[dict[str, Any], Any]]:
     for item in document["paths"].values():
         for operation in item.values():
             bodies = [operation.get("requestBody", {}), *operation["responses"].values()]
@@ -33,7 +32,7 @@ def _examples_of(document: dict[str, Any]) -> Iterator[tuple[dict[str, Any], Any
 
 
 def _visit(schema: dict[str, Any], value: Any, schemas: dict[str, Any]) -> None:
-    found = _matching(schema, value, schemas)
+    found = _schema_matching(schema, value, schemas)
     if found is None:
         return
     if isinstance(value, list):
@@ -43,16 +42,11 @@ def _visit(schema: dict[str, Any], value: Any, schemas: dict[str, Any]) -> None:
         for name, inner in cast("dict[str, Any]", value).items():
             described = found.get("properties", {}).get(name)
             if described is not None:
-                _show(described, inner)
+                _set_example(described, inner)
                 _visit(described, inner, schemas)
 
 
-def _show(schema: dict[str, Any], value: Any) -> None:
-    """Set `value` as the example of a property, whose schema is `schema`.
-
-    Do nothing if the schema lists its values or has an example, and for null, an object or a list of objects. Of a
-    list, three items are shown. The `schema` is changed in place.
-    """
+def _set_example(schema: dict[str, Any], value: Any) -> None:
     if value is None or isinstance(value, dict) or SAYS_ITS_VALUES & schema.keys():
         return
     if not isinstance(value, list):
@@ -63,16 +57,11 @@ def _show(schema: dict[str, Any], value: Any) -> None:
         schema["examples"] = [items[:SHOWN_ITEMS]]
 
 
-def _matching(schema: dict[str, Any], value: Any, schemas: dict[str, Any]) -> dict[str, Any] | None:
-    """Return the object or list schema that describes `value`, or None if no schema does.
-
-    `schema` may refer to components in `schemas`, or list alternatives, of which the first match counts. Values other
-    than objects and lists have no match.
-    """
+def _schema_matching(schema: dict[str, Any], value: Any, schemas: dict[str, Any]) -> dict[str, Any] | None:
     if "$ref" in schema:
-        return _matching(schemas[schema["$ref"].removeprefix(PREFIX)], value, schemas)
+        return _schema_matching(schemas[schema["$ref"].removeprefix(PREFIX)], value, schemas)
     for each in (*schema.get("oneOf", ()), *schema.get("anyOf", ()), *schema.get("allOf", ())):
-        found = _matching(each, value, schemas)
+        found = _schema_matching(each, value, schemas)
         if found is not None:
             return found
     if isinstance(value, list):

@@ -30,7 +30,7 @@ def router(offered: tuple[Computation[Any, Any], ...], *, signs: bool = False) -
     """Return the routes. The catalogue lists the resources `offered`, with signed statements if the service `signs`."""
     made = APIRouter(tags=["discovery"])
     signed = (ENVELOPE_MEDIA_TYPE,) if signs else ()
-    listed = tuple(_listed(computation, signed) for computation in offered)
+    listed = tuple(_catalogue_entry(computation, signed) for computation in offered)
 
     @made.get("/v1/catalogue", responses=problems(422))
     async def catalogue() -> CatalogueResponse:
@@ -42,7 +42,7 @@ def router(offered: tuple[Computation[Any, Any], ...], *, signs: bool = False) -
 
     paths = {computation.name: computation.path for computation in offered}
     cited = (software(tuple(paths)), *SOURCES)
-    listed_sources = SourcesResponse(sources=tuple(_entry(source, paths) for source in cited))
+    listed_sources = SourcesResponse(sources=tuple(_source_entry(source, paths) for source in cited))
     bibtex = {200: {"content": {BIBTEX: {"schema": {"type": "string"}}}}, **problems(406, 422)}
 
     @made.get("/v1/sources", response_model=SourcesResponse, responses=bibtex)
@@ -57,8 +57,7 @@ def router(offered: tuple[Computation[Any, Any], ...], *, signs: bool = False) -
     return made
 
 
-def _listed(computation: Computation[Any, Any], signed: tuple[str, ...]) -> CatalogueResource:
-    """Return a resource as an entry of the catalogue. `signed` has the media type of signed statements, or nothing."""
+def _catalogue_entry(computation: Computation[Any, Any], signed: tuple[str, ...]) -> CatalogueResource:
     return CatalogueResource(
         operation=computation.operation,
         path=computation.path,
@@ -68,8 +67,7 @@ def _listed(computation: Computation[Any, Any], signed: tuple[str, ...]) -> Cata
     )
 
 
-def _entry(source: Source, paths: Mapping[str, str]) -> SourceEntry:
-    """Return a source as an entry of the response. `paths` holds the paths of resources by name."""
+def _source_entry(source: Source, paths: Mapping[str, str]) -> SourceEntry:
     return SourceEntry(
         key=source.key,
         title=source.title,

@@ -60,7 +60,6 @@ def _explorer_folder() -> StaticFolder:
 
 @cache
 def _explorer_page() -> StaticFile:
-    """Return the explorer page, with the current URL of its scripts and style sheets in it."""
     folder = _explorer_folder()
     page = folder.files["index.html"].body.replace(b"{{files}}", f"/explorer/{folder.build}".encode())
     return static_file("index.html", page)

@@ -28,22 +28,22 @@ async def operated_jobs(
     """Return active jobs, oldest first. With `all`, return a page of all jobs, newest first."""
     administration = _administration(services)
     if all_ is None:
-        return await _json_response(lambda: administration.active(requester))
-    return await _json_response(lambda: administration.all(requester, limit, cursor))
+        return await _json_response_of_thread(lambda: administration.active(requester))
+    return await _json_response_of_thread(lambda: administration.all(requester, limit, cursor))
 
 
 @router.delete("")
 async def purge_jobs(services: InjectedServices, ended: Flag = None) -> Response:
     """Remove expired jobs, or with `ended` all ended jobs. HTML forms cannot send DELETE."""
     administration = _administration(services)
-    return await _json_response(lambda: administration.purge(None, ended=ended is not None))
+    return await _json_response_of_thread(lambda: administration.purge(None, ended=ended is not None))
 
 
 @router.get("/{job_id}")
 async def operated_job(job_id: str, services: InjectedServices) -> Response:
     """Return a job, and why it does not progress."""
     administration = _administration(services)
-    return await _json_response(lambda: administration.show(job_id))
+    return await _json_response_of_thread(lambda: administration.show(job_id))
 
 
 @router.delete("/{job_id}")
@@ -51,18 +51,14 @@ async def operate_cancel(job_id: str, services: InjectedServices, purge: Flag = 
     """Cancel a job. With `purge`, remove it with its results."""
     administration = _administration(services)
     if purge is not None:
-        return await _json_response(lambda: administration.purge(job_id, ended=True))
-    return await _json_response(lambda: administration.cancel(job_id))
+        return await _json_response_of_thread(lambda: administration.purge(job_id, ended=True))
+    return await _json_response_of_thread(lambda: administration.cancel(job_id))
 
 
 def _administration(services: AppServices) -> Administration:
     return Administration(services.jobs.repository, services.settings.job_age_limit_seconds)
 
 
-async def _json_response(call: Callable[[], ResponseModel]) -> Response:
-    """Call the blocking function `call` in a thread, and return its result as a JSON response.
-
-    The event loop serves other requests meanwhile.
-    """
+async def _json_response_of_thread(call: Callable[[], ResponseModel]) -> Response:
     found = await asyncio.to_thread(call)
     return Response(found.json_bytes(), headers={"Cache-Control": "no-store"}, media_type="application/json")

@@ -132,10 +132,7 @@ class ClusterMonitor:
             await asyncio.sleep(PERIOD_SECONDS)
 
     def log_failure(self, call: Callable[[], object]) -> bool:
-        """Run `call`, log an error that it raises, and return whether it raised none.
-
-        A failed wake-up of workers needs no other reaction, because workers repeat it.
-        """
+        """Run `call`, log an error that it raises, and return whether it raised none."""
         try:
             call()
         except Exception as error:  # noqa: BLE001 - Redis is away, in the words of two libraries

@@ -27,10 +27,10 @@ REQUESTER: Final = "unknown"
 
 
 def migrate(store: RedisStore, logger: FilteringBoundLogger) -> None:
-    """Move up to AT_ONCE jobs from the Redis layout of an early release to the current layout.
+    """Move jobs from the Redis layout of an early release to the current layout, up to 100 in one call.
 
-    Raise JobsUnavailable if Redis does not respond. A job whose record is unsigned or malformed is deleted with a
-    warning in the log.
+    A job whose record is unsigned or malformed is deleted with a warning in the log. Raise JobsUnavailable if Redis
+    does not respond.
     """
     with store.client.connection() as client:
         # Migrate active jobs first, so that workers of the early release claim no more of their chunks.
@@ -58,7 +58,7 @@ def _migrate_job(store: RedisStore, job_id: str) -> None:
         if b"idempotency" in held:  # which were not those of a requester
             client.unlink(held[b"idempotency"])
     job, request = (
-        _job(store.authenticator, job_id, held),
+        _read_early_job(store.authenticator, job_id, held),
         store.authenticator.verify("request", job_id, held.get(b"request", b"")),
     )
     if request is None:
@@ -69,11 +69,7 @@ def _migrate_job(store: RedisStore, job_id: str) -> None:
     store.import_job(job, request, chunks)
 
 
-def _job(seals: EntryAuthenticator, job_id: str, held: dict[bytes, bytes]) -> StoredJob:
-    """Return the job in the fields `held` of a Redis record that an early release of the service wrote.
-
-    Raise JobNotFound if the record was not signed with the shared key. `seals` verifies signatures with this key.
-    """
+def _read_early_job(seals: EntryAuthenticator, job_id: str, held: dict[bytes, bytes]) -> StoredJob:
     record = seals.verify("job", job_id, held.get(b"record", b""))
     if record is None:
         raise JobNotFound

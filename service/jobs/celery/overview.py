@@ -7,10 +7,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
+from typing_extensions import override
+
 from service.jobs.celery.scripts import REMOVAL
 from service.jobs.errors import JobNotFound
 from service.jobs.job import Chunk, StoredJob
-from service.jobs.repository import Backlog, DispatchedChunk, Worker
+from service.jobs.repository import Backlog, DispatchedChunk, JobRepository, Worker
 
 PAGE: Final = 50
 MOST_DIGITS: Final = 16
@@ -75,7 +77,7 @@ return 1
 )
 
 
-class RedisOverview(ABC):
+class RedisOverview(JobRepository, ABC):
     """Part of the Redis job storage with the queries of operators."""
 
     @abstractmethod
@@ -87,16 +89,13 @@ class RedisOverview(ABC):
     @abstractmethod
     def _parse_job(self, job_id: str, pairs: Sequence[bytes]) -> StoredJob: ...
 
+    @override
     def backlog(self) -> Backlog:
-        """Return the number of active jobs, and when the oldest was accepted (seconds since 1970; None: no job)."""
         jobs, oldest = self._run(_BACKLOG)
         return Backlog(int(jobs), None if oldest is None else float(oldest))
 
+    @override
     def active(self) -> Sequence[StoredJob]:
-        """Return all jobs that have not ended, oldest first.
-
-        Jobs whose records are forged or inconsistent are left out.
-        """
         jobs: list[StoredJob] = []
         start = 0
         while found := self._run(_ACTIVE, start, start + PAGE - 1):
@@ -104,21 +103,16 @@ class RedisOverview(ABC):
             start += PAGE
         return jobs
 
+    @override
     def announced_workers(self) -> Sequence[Worker]:
-        """Return the workers that announced themselves, most recent announcement first.
-
-        A worker is forgotten 10 minutes after its last announcement, at the next announcement of any worker.
-        """
+        # forgotten 10 minutes after the last announcement, at the next announcement of any worker
         found = self._run(_ANNOUNCED)
         named = (each.decode(errors="replace").partition(" ") for each in found[::2])
         return [Worker(name, version, float(seen)) for (name, _, version), seen in zip(named, found[1::2], strict=True)]
 
+    @override
     def dispatched_chunks(self, job_id: str) -> Sequence[DispatchedChunk]:
-        """Return the chunks (ranges of points) of a job that were given to workers and have no results yet.
-
-        The chunks are in the order of their points. The holder of a claim is always SOMEBODY, because Redis does not
-        store the name. Raise JobNotFound for an unknown job.
-        """
+        # Redis does not store which worker holds a claim
         record, *found = self._run(_HELD, job_id)
         self._parse_job(job_id, record)
         chunks: list[DispatchedChunk] = []
@@ -130,30 +124,20 @@ class RedisOverview(ABC):
             chunks.append(DispatchedChunk(Chunk(int(match[1]), int(match[2])), int(tries), worker, float(until or 0)))
         return sorted(chunks, key=lambda each: each.chunk.start)
 
+    @override
     def keep_trace(self, job_id: str, traceparent: str) -> None:
-        """Store the traceparent (id of a trace) of the request that brings the job `job_id`.
-
-        Redis keeps it for TRACE_SECONDS (7 days).
-        """
         self._run(_KEEP_TRACE, job_id, traceparent, TRACE_SECONDS)
 
+    @override
     def trace_of(self, job_id: str) -> str | None:
-        """Return the traceparent (id of a trace) of the job `job_id`, or None.
-
-        The result is None for an unknown job, for a job without a trace, and TRACE_SECONDS (7 days) after the job was
-        sent.
-        """
         found = self._run(_TRACE, job_id)
         return None if found is None else found.decode(errors="replace")
 
+    @override
     def probe(self) -> None:
-        """Write a key to Redis that expires immediately. Raise JobsUnavailable if Redis rejects the write."""
         self._run(_PROBE)
 
+    @override
     def remove(self, job_id: str) -> None:
-        """Remove a job with its results and its idempotency key.
-
-        An active job is cancelled before. Raise JobNotFound for an unknown job.
-        """
         if not self._run(_REMOVE, job_id):
             raise JobNotFound

@@ -15,6 +15,8 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, cast, final
 
+from typing_extensions import override
+
 from api_schemas.jobs import ENDED, JobState
 from service.execution.entry_mac import EntryAuthenticator
 from service.execution.errors import QueueFull
@@ -54,7 +56,7 @@ LONGEST_COUNT: Final = len(str(LARGEST_COUNT))
 
 @final
 class RedisStore(RedisOverview):
-    """Storage of jobs in Redis, an implementation of the protocol JobRepository.
+    """Storage of jobs in Redis.
 
     Each change is one atomic Lua script. All methods are thread-safe.
     """
@@ -64,19 +66,14 @@ class RedisStore(RedisOverview):
         self.authenticator = authenticator
         self._scripts: dict[str, Any] = {}
 
+    @override
     def close(self) -> None:
-        """Close all connections to Redis."""
         self.client.close()
 
+    @override
     def add(
         self, job: StoredJob, request: bytes, key: str | None, fingerprint: bytes, quota: Quota, size: int
     ) -> StoredJob:
-        """Store a new job, or return the job that has the idempotency key `key`.
-
-        `request` is the JSON of the request, and `fingerprint` identifies its body. `quota` limits all jobs, and `size`
-        the points of the first chunks. Raise IdempotencyKeyReused for a key of another body, and QueueFull without
-        room.
-        """
         added = self._write_job(job, request, key, fingerprint, quota, size)
         if added == "reused":
             raise IdempotencyKeyReused
@@ -105,13 +102,7 @@ class RedisStore(RedisOverview):
         size: int,
         stored: int = 0,
     ) -> str:
-        """Write the record of a job that already has `stored` bytes of results, and return an id.
-
-        `request` is the JSON of the request, `key` the idempotency key or None, and `fingerprint` identifies the body.
-        `quota` limits all jobs, and `size` the points of the first chunks. Return the id of the job, or of an earlier
-        job with the same idempotency key. Return "reused" for a key of a different request, and "full" if the quota is
-        exhausted.
-        """
+        # the id of the job or of an earlier job with the same key, "reused" for the key of another request, or "full"
         fields: dict[str, Any] = {
             "record": self.authenticator.sign("job", job.id, _json(job, STATIC)),
             "about": self.authenticator.sign("version of a job", job.id, _json(job, VERSIONED)),
@@ -132,12 +123,12 @@ class RedisStore(RedisOverview):
         listed = [part for pair in fields.items() for part in pair]
         return cast("str", self._run(scripts.ADD, job.id, job.requester, hashed, text, *limits, *listed).decode())
 
+    @override
     def get(self, job_id: str) -> StoredJob:
-        """Return the current state of the job `job_id`. Raise JobNotFound if there is no such job."""
         return self._parse_job(job_id, self._run(scripts.GET, job_id))
 
+    @override
     def request(self, job_id: str) -> bytes:
-        """Return the JSON of the request of an active job. Raise JobNotFound for an ended or unknown job."""
         held, sealed = self._run(scripts.REQUEST, job_id)
         self._parse_job(job_id, held)
         request = self.authenticator.verify("request", job_id, sealed or b"")
@@ -145,12 +136,9 @@ class RedisStore(RedisOverview):
             raise JobNotFound
         return request
 
+    @override
     def list(self, requester: str | None, limit: int, cursor: str | None) -> Page:
-        """Return a page of at most `limit` jobs of one requester (group or address), or of all (None), newest first.
-
-        `cursor` is that of the previous page, or None for the first page: the rank of the last job of the previous
-        page. Raise InvalidCursor for a text that is not a number.
-        """
+        # the cursor is the rank of the last job of the previous page
         if cursor is not None and not (cursor.isascii() and cursor.isdecimal() and len(cursor) < LONGEST_COUNT):
             raise InvalidCursor
         those = "all" if requester is None else f"of:{requester}"
@@ -158,26 +146,19 @@ class RedisStore(RedisOverview):
         jobs = tuple(self._readable_jobs((each[:2] for each in found[:limit]), give_up=False))
         return Page(jobs, found[limit - 1][2].decode() if len(found) > limit else None)
 
+    @override
     def cancel(self, job_id: str) -> StoredJob:
-        """Cancel the job `job_id`, unless it has ended, and return it. Raise JobNotFound."""
         cancelled = self._parse_job(job_id, self._run(scripts.END, job_id, "cancelled", "", ""))
         self._wait_until_written()
         return cancelled
 
+    @override
     def fail(self, job_id: str, generation: int, problem: bytes) -> StoredJob:
-        """End an active job with the problem document `problem`, and return the job.
-
-        Nothing is changed if the job has ended or was restarted after this `generation`, a counter of its restarts.
-        """
         sealed = self.authenticator.sign("problem", job_id, problem)
         return self._parse_job(job_id, self._run(scripts.END, job_id, "failed", sealed, generation))
 
+    @override
     def results(self, job_id: str, start: int, most: int = 1) -> Sequence[ChunkResult]:
-        """Return up to `most` saved chunks (ranges of points with results) that contain points from `start` on.
-
-        They are in the order of their points. If no results of `start` are saved, the list has saved chunks of later
-        points, or none. Raise JobNotFound if there is no such job, and JobsUnavailable for a forged result.
-        """
         held, *found = self._run(scripts.RESULTS, job_id, start, most)
         job = self._parse_job(job_id, held)
         kept: list[ChunkResult] = []
@@ -189,12 +170,8 @@ class RedisStore(RedisOverview):
             kept.append(ChunkResult(chunk, lines))
         return kept
 
-    def claim(self, engine_version: str, worker: str, seconds: float) -> ClaimedChunk | None:  # noqa: ARG002
-        """Claim the next chunk (range of points of a job) of this engine version for the process named `worker`.
-
-        The claim ends after `seconds`. The name is not stored. Return None if no chunk waits. End jobs whose records
-        are forged or unreadable.
-        """
+    @override
+    def claim(self, engine_version: str, worker: str, seconds: float) -> ClaimedChunk | None:
         while (found := self._run(scripts.CLAIM, engine_version, seconds)) is not None:
             name = found[0].decode()
             try:
@@ -204,60 +181,38 @@ class RedisStore(RedisOverview):
                 self._run(scripts.QUARANTINE, name)
         return None
 
+    @override
     def renew(self, claim: ClaimedChunk, seconds: float) -> bool:
-        """Extend a worker's claim on a chunk to `seconds` from now. Return False for a stale claim.
-
-        A claim is stale if another worker took the chunk over, or if the job ended or was restarted.
-        """
         return bool(self._run(scripts.RENEW, *_claim_arguments(claim), claim.tries, seconds))
 
+    @override
     def save(self, claim: ClaimedChunk, lines: bytes, size: int) -> StoredJob:
-        """Save the results of a claimed chunk (range of points), and return its job.
-
-        `lines` are the results in their stored form. Later chunks of the job may have `size` points. Nothing is changed
-        if the chunk has results, was split, or belongs to a job that ended or was restarted.
-        """
         chunk = claim.chunk
         sealed = self._signed_lines(claim.job, chunk, lines)
         numbers = chunk.start, chunk.points, failure_count(lines), size
         return self._parse_job(claim.job.id, self._run(scripts.SAVE, *_claim_arguments(claim), sealed, *numbers))
 
+    @override
     def requeue(self, claim: ClaimedChunk, chunks: Sequence[Chunk], tries: int) -> None:
-        """Return a claimed chunk (range of points of a job) to the queue, divided into `chunks`.
-
-        `tries` is the number of tries to record for these chunks. Do nothing for a stale claim (the chunk has another
-        holder or results, or the job ended or was restarted).
-        """
         texts = map(_format_chunk, chunks)
         self._run(scripts.REQUEUE, *_claim_arguments(claim), claim.tries, tries, chunks[0].points, *texts)
 
+    @override
     def restart(self, job_id: str, generation: int, engine_version: str, digest: str, size: int) -> StoredJob:
-        """Restart an active job under another engine version, and delete its results.
-
-        Nothing is changed if the job has ended or was restarted after this `generation`. `digest` is that of the
-        request under the new version. `size` is the number of points of its first chunks.
-        """
         body = {"digest": digest, "engine_version": engine_version, "generation": generation + 1}
         sealed = self.authenticator.sign("version of a job", job_id, json.dumps(body).encode())
         return self._parse_job(job_id, self._run(scripts.RESTART, job_id, generation, engine_version, sealed, size))
 
+    @override
     def announce(self, worker: str, engine_version: str) -> None:
-        """Record that the worker process named `worker`, of this engine version, is alive now."""
         self._run(scripts.ANNOUNCE, worker, engine_version)
 
+    @override
     def orphans(self, engine_version: str, seconds: float) -> Sequence[StoredJob]:
-        """Return active jobs that no worker can compute: of other engine versions that have no worker.
-
-        Such a job has not changed for `seconds`, and no worker of its version announced itself within that time.
-        """
         return [*self._readable_jobs(self._run(scripts.ORPHANS, engine_version, seconds))]
 
+    @override
     def purge(self, now: float, quota: Quota, age_seconds: float) -> Sequence[tuple[StoredJob, JobsError]]:
-        """Remove expired jobs and jobs above the quota, and return the active jobs that must end, with the reason.
-
-        `now` is in seconds since 1970. An active job must end after `age_seconds`, or if it is the largest while
-        results exceed the quota.
-        """
         while True:
             removed, too_old, too_large = self._run(scripts.PURGE, now, age_seconds, quota.stored_bytes)
             if not removed:
@@ -298,11 +253,6 @@ class RedisStore(RedisOverview):
         return self.authenticator.sign("lines", _lines_name(job, chunk), lines)
 
     def _readable_jobs(self, found: Iterable[Any], *, give_up: bool = True) -> Iterator[StoredJob]:
-        """Yield the jobs in Redis whose records have a valid signature.
-
-        `found` has (id, fields) of each job, with names and values of the fields in turn. With `give_up`, jobs with
-        forged or inconsistent records are ended as failed; otherwise they are only left out.
-        """
         for name, held in found:
             try:
                 yield self._parse_job(name.decode(), held)
@@ -311,11 +261,6 @@ class RedisStore(RedisOverview):
                     self._run(scripts.QUARANTINE, name)
 
     def _parse_job(self, job_id: str, pairs: Sequence[bytes]) -> StoredJob:
-        """Build a job from `pairs`, the names and values of the fields of its Redis record in turn.
-
-        Raise JobNotFound for a record without a valid signature, such as that of an unknown job. Raise JobsUnavailable
-        for an inconsistent record, such as more failed points than computed ones.
-        """
         held = dict(zip(pairs[::2], pairs[1::2], strict=True))
         record = self.authenticator.verify("job", job_id, held.get(b"record", b""))
         about = self.authenticator.verify("version of a job", job_id, held.get(b"about", b""))
@@ -348,11 +293,8 @@ class RedisStore(RedisOverview):
             return self._scripts[script](args=values)
 
     def _wait_until_written(self) -> None:
-        """Wait until Redis has written all previous changes to its append-only file. Raise JobsUnavailable.
-
-        With `appendfsync everysec` and a busy disk, Redis responds up to two seconds before it writes. A crash within
-        this time would lose an accepted job.
-        """
+        # With `appendfsync everysec` and a busy disk, Redis responds up to two seconds before it writes. A crash within
+        # this time would lose an accepted job.
         deadline = time.monotonic() + LONGEST_PUT_OFF_SECONDS + TIMEOUT_SECONDS
         end: int | None = None
         while True:
@@ -370,9 +312,9 @@ class RedisStore(RedisOverview):
 
 
 def is_worker_on_this_host(url: str) -> bool:
-    """Return whether a worker of this host announced itself within WORKER_PRESENT_SECONDS.
+    """Return whether a worker of this host announced itself in Redis at `url` within the last 14 seconds.
 
-    The result is False as well if the Redis server at `url` does not respond.
+    The result is False as well if Redis does not respond.
     """
     store = RedisStore(url, EntryAuthenticator())
     try:

@@ -139,10 +139,9 @@ class SharedResultStore:
         return self._runs
 
     def store(self, computation: Computation[Any, Any], digest: str, body: bytes, cost: int, requester: str) -> None:
-        """Enqueue the write of a result that is expensive enough to be shared, and of its owner.
+        """Enqueue the write of a result, and of a group as its owner, to Redis. Drop results below the cost floor.
 
-        `body` is the response, `cost` its cost in microseconds of CPU time, and `requester` the owner. The job keeps
-        its own result in any case.
+        `body` is the response, `cost` its cost in microseconds of CPU time, and `requester` the owner.
         """
         if cost >= self._cost_floor:
             self._cache.put(computation.name, digest, body)
@@ -230,10 +229,7 @@ class ComputeThread:
             await self._link.stop()
 
     async def _tick(self) -> None:
-        """Remove expired jobs, restart jobs whose engine version has no worker, and wake workers.
-
-        Computing starts without a wake message if chunks wait and a process is free for MAX_MESSAGE_WAIT_SECONDS (6 s).
-        """
+        # Housekeeping also tells whether chunks wait: without a message, this worker then begins by itself.
         try:
             has_work = await asyncio.to_thread(self._run_housekeeping)
         except Exception as error:  # noqa: BLE001 - two libraries raise their own errors while Redis is unavailable
@@ -281,10 +277,6 @@ def _authenticator(settings: Settings) -> EntryAuthenticator:
 
 
 def _run_consumer(app: Celery, threads: int) -> int:
-    """Run the Celery consumer of `app` in this thread until a signal stops it. Return the exit code.
-
-    It passes messages to `threads` threads.
-    """
     # A receiver of this signal replaces the logging setup of Celery, so that logging stays unchanged.
     signals.setup_logging.connect(lambda **_: None, weak=False)
     logging.getLogger("celery.worker").setLevel(logging.ERROR)

@@ -47,7 +47,7 @@ class JobsFile:
         """
         with self._lock:
             try:
-                database = self._open()
+                database = self._open_or_reopen()
                 schema_version(database)
                 yield database
             except sqlite3.Error as error:
@@ -64,12 +64,8 @@ class JobsFile:
         with self.read_connection() as database, transaction(database):
             yield database
 
-    def _open(self) -> sqlite3.Connection:
-        """Return the connection to the file of jobs, and reopen the file if another file is now at its path.
-
-        The data folder may be mounted after the start of the service. Raise an error of SQLite or of the operating
-        system if the file cannot be opened.
-        """
+    def _open_or_reopen(self) -> sqlite3.Connection:
+        # the data folder may be mounted after the start of the service, so that another file is at the path
         if self._connection is not None and self._identity == _identity(self._path):
             return self._connection
         self._close()

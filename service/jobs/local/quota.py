@@ -22,9 +22,8 @@ def stored_bytes(database: sqlite3.Connection) -> int:
 def make_room(database: sqlite3.Connection, requester: str, quota: Quota, counted: int) -> None:
     """Remove ended jobs until a requester (group or address) may store `counted` more bytes.
 
-    `quota` limits the active jobs and the bytes of all requesters together. Raise QueueFull if the requester has at
-    least as many active jobs as the quota leaves free. Only ended jobs of requesters that store at least as much as
-    this one are removed. Raise QueueFull if the requester would still hold more bytes than are free then.
+    Only ended jobs of requesters that store at least as much as this one are removed. Raise QueueFull if the requester
+    would still hold more bytes than are free then, and if it has at least as many active jobs as `quota` leaves free.
     """
     count = f"SELECT count(*), coalesce(sum(requester = ?), 0) FROM jobs WHERE {ACTIVE}"
     everybody, own = database.execute(count, (requester,)).fetchone()

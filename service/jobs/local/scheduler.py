@@ -40,9 +40,9 @@ IDLE_SECONDS: Final = 30.0
 
 @final
 class LocalScheduler:
-    """Scheduler of the jobs of one event loop.
+    """Scheduler that computes jobs in one event loop, and retries after every failure.
 
-    It retries after every failure, and `condition` reports the current failures.
+    `condition` reports the current failures.
     """
 
     def __init__(
@@ -86,7 +86,10 @@ class LocalScheduler:
                 try:
                     await self._run_housekeeping()
                     if self._locks and not computing:
-                        computing += (asyncio.create_task(self._compute(place)) for place in range(self._worker_count))
+                        computing += (
+                            asyncio.create_task(self._compute_until_cancelled(place))
+                            for place in range(self._worker_count)
+                        )
                     self._failures.pop(HOUSEKEEPING, None)
                     pause = SHORTEST_PAUSE_SECONDS
                     await asyncio.sleep(HOUSEKEEPING_SECONDS if self._locks else POLL_SECONDS)
@@ -114,11 +117,7 @@ class LocalScheduler:
         elif self._pool is not None and asyncio.get_running_loop().time() - self._last_used > IDLE_SECONDS:
             await self._close_pool()
 
-    async def _compute(self, place: int) -> None:
-        """Compute chunks (ranges of points of jobs), one after the other, until the task is cancelled.
-
-        `place` is the number of this computing task.
-        """
+    async def _compute_until_cancelled(self, place: int) -> None:
         pause = SHORTEST_PAUSE_SECONDS
         while True:
             try:
@@ -152,10 +151,7 @@ class LocalScheduler:
             await pool.close()
 
     def _acquire_leadership(self) -> bool:
-        """Try to become the only process that schedules jobs of this engine version, and return whether it succeeded.
-
-        Raise JobsUnavailable if the file of jobs cannot be used.
-        """
+        # the only process that schedules jobs of this engine version
         place = zlib.crc32(self._context.engine_version.encode())
         locks: list[int] = []
         try:

@@ -93,10 +93,7 @@ def migrate(database: sqlite3.Connection) -> None:
 
 
 def schema_version(database: sqlite3.Connection) -> int:
-    """Return the version of the schema of the database file.
-
-    Raise JobsUnavailable for a version that this service does not know.
-    """
+    """Return the version of the schema of the database file. Raise JobsUnavailable for an unknown version."""
     found = int(database.execute("PRAGMA user_version").fetchone()[0])
     if found > len(_MIGRATIONS):
         sentence = f"a newer version of the service wrote the file of jobs (schema {found}, known: {len(_MIGRATIONS)})"
@@ -104,8 +101,7 @@ def schema_version(database: sqlite3.Connection) -> int:
     return found
 
 
-def _create_tables(database: sqlite3.Connection) -> None:
-    """Create the tables of jobs, and move the jobs of a file without a schema version into them."""
+def _create_tables_and_move_jobs(database: sqlite3.Connection) -> None:
     is_old = database.execute("SELECT 1 FROM sqlite_master WHERE name = 'jobs'").fetchone() is not None
     if is_old:
         database.execute("DROP INDEX IF EXISTS jobs_by_state")
@@ -134,4 +130,4 @@ def _create_tables(database: sqlite3.Connection) -> None:
     database.execute("DROP TABLE earlier")
 
 
-_MIGRATIONS: Final[Sequence[Callable[[sqlite3.Connection], None]]] = (_create_tables,)
+_MIGRATIONS: Final[Sequence[Callable[[sqlite3.Connection], None]]] = (_create_tables_and_move_jobs,)

@@ -11,6 +11,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final, final
 
+from typing_extensions import override
+
 from service.jobs.chunk_sizing import chunk_end, priority_class
 from service.jobs.errors import (
     IdempotencyKeyReused,
@@ -31,6 +33,7 @@ from service.jobs.repository import (
     Backlog,
     ClaimedChunk,
     DispatchedChunk,
+    JobRepository,
     Page,
     Quota,
     Worker,
@@ -54,8 +57,8 @@ LIMIT 1
 
 
 @final
-class SqliteStore:
-    """Storage of the jobs of one data folder in an SQLite file, an implementation of the protocol JobRepository.
+class SqliteStore(JobRepository):
+    """Storage of the jobs of one data folder in an SQLite file.
 
     Several processes may use the file at once, and all methods are thread-safe.
     """
@@ -64,19 +67,14 @@ class SqliteStore:
         self._file = JobsFile(folder)
         self._clock = clock
 
+    @override
     def close(self) -> None:
-        """Close the connection to the file."""
         self._file.close()
 
+    @override
     def add(
         self, job: StoredJob, request: bytes, key: str | None, fingerprint: bytes, quota: Quota, size: int
     ) -> StoredJob:
-        """Store a new job, or return the job that has the idempotency key `key`.
-
-        `request` is the JSON of the request, and `fingerprint` identifies its body. `quota` limits all jobs, and `size`
-        the points of the first chunks. Raise IdempotencyKeyReused for a key of another body, and QueueFull without
-        room.
-        """
         with self._file.write_transaction() as database:
             if key is not None:
                 known = database.execute(
@@ -103,25 +101,21 @@ class SqliteStore:
             database.execute("INSERT INTO requests VALUES (?, ?)", (job.id, request))
         return job
 
+    @override
     def get(self, job_id: str) -> StoredJob:
-        """Return the current state of the job `job_id`. Raise JobNotFound if there is no such job."""
         with self._file.read_connection() as database:
             return read_job(database, job_id)
 
+    @override
     def request(self, job_id: str) -> bytes:
-        """Return the JSON of the request of an active job. Raise JobNotFound for an ended or unknown job."""
         with self._file.read_connection() as database:
             row = database.execute("SELECT body FROM requests WHERE job = ?", (job_id,)).fetchone()
         if row is None:
             raise JobNotFound
         return bytes(row[0])
 
+    @override
     def list(self, requester: str | None, limit: int, cursor: str | None) -> Page:
-        """Return a page of at most `limit` jobs, newest first, of one requester (group or address) or of all (None).
-
-        `cursor` is that of the previous page, or None for the first page. Raise InvalidCursor for a text that is not a
-        number.
-        """
         if cursor is not None and not (cursor.isascii() and cursor.isdecimal() and len(cursor) < 19):
             raise InvalidCursor
         before = 2**62 if cursor is None else int(cursor)
@@ -134,17 +128,13 @@ class SqliteStore:
         found = tuple(job_from_row(row[1:]) for row in rows[:limit])
         return Page(found, str(rows[limit - 1][0]) if len(rows) > limit else None)
 
+    @override
     def cancel(self, job_id: str) -> StoredJob:
-        """Cancel the job `job_id`, unless it has ended, and return it. Raise JobNotFound."""
         with self._file.write_transaction() as database:
-            return self._end(database, read_job(database, job_id), "cancelled")
+            return self._end_active(database, read_job(database, job_id), "cancelled")
 
+    @override
     def results(self, job_id: str, start: int, most: int = 1) -> Sequence[ChunkResult]:
-        """Return up to `most` saved chunks (ranges of points with results) that contain points from `start` on.
-
-        They are in the order of their points. If no results of `start` are saved, the list has saved chunks of later
-        points, or none. Raise JobNotFound if there is no such job.
-        """
         with self._file.read_connection() as database:
             read_job(database, job_id)
             # The chunk that contains `start` may begin earlier. The inner query finds its start through the index.
@@ -156,11 +146,8 @@ class SqliteStore:
             ).fetchall()
         return [ChunkResult(Chunk(row[0], row[1]), row[2]) for row in rows]
 
+    @override
     def claim(self, engine_version: str, worker: str, seconds: float) -> ClaimedChunk | None:
-        """Claim the next chunk (range of points of a job) of this engine version for the process named `worker`.
-
-        The claim ends after `seconds`. Return None if no chunk waits.
-        """
         ready = engine_version, self._clock()
         with self._file.read_connection() as database:
             if database.execute(_READY, ready).fetchone() is None:
@@ -198,11 +185,8 @@ class SqliteStore:
                 job = self._update_active(database, job.id, "state = 'running'")
         return ClaimedChunk(job, Chunk(start, stop), tries)
 
+    @override
     def renew(self, claim: ClaimedChunk, seconds: float) -> bool:
-        """Extend a worker's claim on a chunk to `seconds` from now. Return False for a stale claim.
-
-        A claim is stale if another worker took the chunk over, or if the job ended or was restarted.
-        """
         with self._file.read_connection() as database:
             until = _claim_expiry(database, claim)
         until_then = self._clock() + seconds
@@ -215,13 +199,8 @@ class SqliteStore:
             )
             return changed.rowcount > 0
 
+    @override
     def save(self, claim: ClaimedChunk, lines: bytes, size: int) -> StoredJob:
-        """Save the results of a claimed chunk (range of points), and return the job.
-
-        `lines` are the results in their stored form. Later chunks of the job may have `size` points. Nothing is changed
-        if the chunk has results, was split, or belongs to a job that ended or was restarted. Raise JobNotFound for a
-        removed job.
-        """
         chunk = claim.chunk
         with self._file.write_transaction() as database:
             job = read_job(database, claim.job.id)
@@ -234,14 +213,10 @@ class SqliteStore:
                 "done = done + ?, failed = failed + ?, bytes = bytes + ?, size = ?, state = 'running'",
                 (chunk.points, failure_count(lines), len(lines), size),
             )
-            return self._end(database, job, "succeeded") if job.done == job.total else job
+            return self._end_active(database, job, "succeeded") if job.done == job.total else job
 
+    @override
     def requeue(self, claim: ClaimedChunk, chunks: Sequence[Chunk], tries: int) -> None:
-        """Return a claimed chunk (range of points of a job) to the queue, divided into `chunks`.
-
-        `tries` is the number of tries to record for these chunks. Do nothing for a stale claim (the chunk has another
-        holder or results, or the job ended or was restarted).
-        """
         with self._file.write_transaction() as database:
             if _claim_expiry(database, claim) is None:
                 return
@@ -251,21 +226,14 @@ class SqliteStore:
             size = chunks[0].points
             database.execute("UPDATE jobs SET size = min(size, ?) WHERE id = ?", (size, claim.job.id))
 
+    @override
     def fail(self, job_id: str, generation: int, problem: bytes) -> StoredJob:
-        """End an active job with the JSON problem document `problem`, and return the job.
-
-        Nothing is changed if the job has ended or was restarted after this `generation`, a counter of its restarts.
-        """
         with self._file.write_transaction() as database:
             job = read_job(database, job_id)
-            return self._end(database, job, "failed", problem) if job.generation == generation else job
+            return self._end_active(database, job, "failed", problem) if job.generation == generation else job
 
+    @override
     def restart(self, job_id: str, generation: int, engine_version: str, digest: str, size: int) -> StoredJob:
-        """Restart an active job under another engine version, and delete its results.
-
-        Nothing is changed if the job has ended or was restarted after this `generation`. `digest` is that of the
-        request under the new version. `size` is the number of points of its first chunks.
-        """
         with self._file.write_transaction() as database:
             job = read_job(database, job_id)
             if job.generation != generation or job.state not in ("queued", "running"):
@@ -282,24 +250,18 @@ class SqliteStore:
                 database.execute(f"DELETE FROM {table} WHERE job = ?", (job_id,))
             return job
 
+    @override
     def announce(self, worker: str, engine_version: str) -> None:
-        """Record that the worker process named `worker` is alive now.
-
-        Nothing is written without active jobs, so that the disk stays idle. If the clock was set back, move claims and
-        announcements back by the same time.
-        """
+        # Nothing is written without active jobs, so that the disk stays idle.
         now = self._clock()
         with self._file.write_transaction() as database:
-            _follow_clock(database, now)
+            _follow_clock_set_back(database, now)
             present = f"SELECT ?, ?, ? WHERE EXISTS (SELECT 1 FROM jobs WHERE {ACTIVE})"
             database.execute(f"INSERT OR REPLACE INTO workers {present}", (worker, engine_version, now))
             database.execute("DELETE FROM workers WHERE seen < ?", (now - FORGOTTEN_SECONDS,))
 
+    @override
     def orphans(self, engine_version: str, seconds: float) -> Sequence[StoredJob]:
-        """Return active jobs that no worker can compute: of other engine versions that have no worker.
-
-        Such a job has not changed for `seconds`, and no worker of its version announced itself within that time.
-        """
         now = self._clock()
         since = now - seconds
         with self._file.read_connection() as database:
@@ -311,12 +273,8 @@ class SqliteStore:
             ).fetchall()
         return [job_from_row(row) for row in rows]
 
+    @override
     def purge(self, now: float, quota: Quota, age_seconds: float) -> Sequence[tuple[StoredJob, JobsError]]:
-        """Remove expired jobs and jobs above the quota, and return the active jobs that must end, with the reason.
-
-        `now` is in seconds since 1970. An active job must end after `age_seconds`, or if it is the largest while
-        results exceed the quota.
-        """
         ending: list[tuple[StoredJob, JobsError]] = []
         with self._file.read_connection() as database:
             old = f"SELECT {NAMES} FROM jobs WHERE {ACTIVE} AND created <= ?"
@@ -337,49 +295,40 @@ class SqliteStore:
                 database.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # the file itself becomes smaller
         return ending
 
+    @override
     def active(self) -> Sequence[StoredJob]:
-        """Return all active jobs, oldest first."""
         with self._file.read_connection() as database:
             return overview.active_jobs(database)
 
+    @override
     def announced_workers(self) -> Sequence[Worker]:
-        """Return the workers that announced themselves within about the last hour, most recent first."""
         with self._file.read_connection() as database:
             return overview.announced_workers(database)
 
+    @override
     def dispatched_chunks(self, job_id: str) -> Sequence[DispatchedChunk]:
-        """Return the chunks (ranges of points) of a job that were given to workers and have no results yet.
-
-        They are in the order of their points, and requeued chunks have no worker. Raise JobNotFound for an unknown job.
-        """
         with self._file.read_connection() as database:
             return overview.dispatched_chunks(database, job_id)
 
+    @override
     def keep_trace(self, job_id: str, traceparent: str) -> None:
-        """Store the traceparent (id of a trace) of the request that brings the job `job_id`."""
         with self._file.write_transaction() as database:
             overview.keep_trace(database, job_id, traceparent)
 
+    @override
     def trace_of(self, job_id: str) -> str | None:
-        """Return the traceparent (id of a trace) of the job `job_id`, or None.
-
-        The result is None for an unknown job and for a job without a trace.
-        """
         with self._file.read_connection() as database:
             return overview.trace_of(database, job_id)
 
+    @override
     def probe(self) -> None:
-        """Write to the file without changing jobs. Raise JobsUnavailable if the file cannot be written."""
         with self._file.write_transaction() as database:
             overview.probe(database)
 
+    @override
     def remove(self, job_id: str) -> None:
-        """Remove a job with its results and its idempotency key.
-
-        An active job is cancelled before. Raise JobNotFound for an unknown job.
-        """
         with self._file.write_transaction() as database:
-            self._end(database, read_job(database, job_id), "cancelled")
+            self._end_active(database, read_job(database, job_id), "cancelled")
             remove(database, job_id)
 
     def release_claims(self, engine_version: str, worker: str) -> None:
@@ -395,30 +344,23 @@ class SqliteStore:
                 (worker, engine_version),
             )
 
+    @override
     def backlog(self) -> Backlog:
-        """Return the number of active jobs, and when the oldest was accepted (seconds since 1970; None: no job)."""
         with self._file.read_connection() as database:
             return overview.backlog(database)
 
     def _update_active(
         self, database: sqlite3.Connection, job_id: str, changes: str, values: Sequence[Any] = ()
     ) -> StoredJob:
-        """Set columns of an active job by the SQL text `changes`, increase its revision, and return the job.
-
-        `job_id` is the id of the job, and `values` fill the placeholders of the text. A job that has ended is returned
-        unchanged. Raise JobNotFound for an unknown job.
-        """
         database.execute(
             f"UPDATE jobs SET {changes}, updated = ?, revision = revision + 1 WHERE id = ? AND {ACTIVE}",
             (*values, self._clock(), job_id),
         )
         return read_job(database, job_id)
 
-    def _end(self, database: sqlite3.Connection, job: StoredJob, state: str, problem: bytes | None = None) -> StoredJob:
-        """Set the final `state` of an active job, delete its request and claims, and return the job.
-
-        `problem` is the JSON problem document of a failed job, else None.
-        """
+    def _end_active(
+        self, database: sqlite3.Connection, job: StoredJob, state: str, problem: bytes | None = None
+    ) -> StoredJob:
         if job.state not in ("queued", "running"):
             return job
         freed = "coalesce((SELECT length(body) FROM requests WHERE job = id), 0)"
@@ -431,13 +373,9 @@ class SqliteStore:
         return ended
 
 
-def _follow_clock(database: sqlite3.Connection, now: float) -> None:
-    """Move claims and announcements of workers back by the step by which the clock was set back, if it was.
-
-    A claim is the right of a worker to compute a chunk until a stored time. Unmoved, the claim of a dead worker would
-    last longer by the step. Claims that were made after the step are not moved: they end less than half a step from
-    `now` (seconds since 1970).
-    """
+def _follow_clock_set_back(database: sqlite3.Connection, now: float) -> None:
+    # If the clock was set back by a step, the claim of a dead worker would last longer by the step. Claims that were
+    # made after the step stay: they end less than half a step from `now`.
     [latest] = database.execute("SELECT coalesce(max(seen), 0) FROM workers").fetchone()
     step = latest - now
     if step > CLOCK_STEP_SECONDS:
@@ -446,11 +384,7 @@ def _follow_clock(database: sqlite3.Connection, now: float) -> None:
 
 
 def _claim_expiry(database: sqlite3.Connection, claim: ClaimedChunk) -> float | None:
-    """Return the time at which a worker's claim on a chunk expires, or None for a stale claim.
-
-    A claim is stale if another worker took the chunk over, if the chunk was requeued or saved, or if the job ended or
-    was restarted.
-    """
+    # None: the worker has lost its claim
     row = database.execute(
         "SELECT until FROM claims JOIN jobs ON id = job "
         "WHERE id = ? AND start = ? AND stop = ? AND tries = ? AND worker != '' AND generation = ?",
@@ -460,10 +394,6 @@ def _claim_expiry(database: sqlite3.Connection, claim: ClaimedChunk) -> float | 
 
 
 def _delete_claim(database: sqlite3.Connection, claim: ClaimedChunk, job: StoredJob) -> bool:
-    """Delete the claim of any worker on a chunk (range of points), and return whether there was such a claim.
-
-    Claims of earlier generations (before a restart of the job) do not count.
-    """
     if job.generation != claim.job.generation:
         return False
     found = database.execute(

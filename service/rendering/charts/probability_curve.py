@@ -39,8 +39,7 @@ MARK_LABEL: Final[Spec] = {"field": "label", "type": "nominal"}
 class Axes(NamedTuple):
     """Name and title of a chart of probabilities, and names and titles of its axes.
 
-    `x` and `y` are columns of the data, `diagonal` labels the line of guessing, and `label` is the position of labels
-    relative to marked points. `crowded` is whether other curves may pass through this position.
+    `x` and `y` are columns of the data, and `diagonal` labels the line of guessing.
     """
 
     name: str
@@ -82,10 +81,10 @@ RECONSTRUCTION: Final = Axes(
 
 
 def probability_curve(axes: Axes, series: Sequence[Series], subtitle: Sequence[str]) -> Spec:
-    """Return a chart of all curves with their enclosures, the diagonal, and the region that no attacker reaches.
+    """Return a chart of the curves `series` with their enclosures, and the region that no attacker reaches.
 
-    The chart is a Vega-Lite specification. `subtitle` has its lines of text. Points whose rate or power is 0 are left
-    out, since both axes are logarithmic.
+    The chart is a Vega-Lite specification with the line of guessing. `subtitle` has its lines of text. Points whose
+    rate or power is 0 are left out, since both axes are logarithmic.
     """
     rows = [row for each in series for row in each.rows(axes.x, axes.y)]
     smallest = domain_start([row[axes.x] for row in rows])
@@ -100,7 +99,7 @@ def probability_curve(axes: Axes, series: Sequence[Series], subtitle: Sequence[s
         _diagonal(axes, smallest, x, y),
         band(x, y, encoding),
         line(x, y, encoding, f"{axes.name}_shares"),
-        *_marks(axes, series, x, y),
+        *_marks_at_small_rates(axes, series, x, y),
     ]
     described = "; ".join(map(_in_words, series))
     axes_text = f"{axes.title}: {axes.y} against {axes.x}, both logarithmic, from {format_exact(smallest)} to 1."
@@ -142,7 +141,7 @@ def line(x: Spec, y: Spec, encoding: Spec, name: str) -> Spec:
     """Return a mark for the line through the safe values of a curve.
 
     `x` and `y` are the channels of the axes, and `encoding` distinguishes the curves. `name` lets a page find the line.
-    The caller ends the name in `_shares` if the values are probabilities, else in `_numbers`.
+    The name ends in `_shares` if the values are probabilities, else in `_numbers`.
     """
     shown = tooltip("curve", [*(each["field"] for each in (x, y)), "lower", "upper"])
     return {
@@ -153,11 +152,6 @@ def line(x: Spec, y: Spec, encoding: Spec, name: str) -> Spec:
 
 
 def _unreachable_region(axes: Axes, series: Sequence[Series], x: Spec, y: Spec) -> list[Spec]:
-    """Return Vega-Lite marks for the area above the worst case's upper bound, which no attacker reaches.
-
-    The list is empty if no worst-case curve has bounds. With several such curves the largest bound counts. `x` and `y`
-    are the encodings of both axes.
-    """
     proved = [each for each in series if each.worst and each.upper is not None]
     if not proved:
         return []
@@ -185,13 +179,7 @@ def _diagonal(axes: Axes, smallest: float, x: Spec, y: Spec) -> Spec:
     }
 
 
-def _marks(axes: Axes, series: Sequence[Series], x: Spec, y: Spec) -> list[Spec]:
-    """Return Vega-Lite marks of the worst case's power at the false positive rates 0.1 % and 1 %.
-
-    A rate is marked only if the curve has a point there, and the list is empty without such points. At most two points
-    are marked: with several curves of the worst case, those of the first curves. The only curve of a chart is marked
-    whoever its attacker is. `x` and `y` are the encodings of both axes.
-    """
+def _marks_at_small_rates(axes: Axes, series: Sequence[Series], x: Spec, y: Spec) -> list[Spec]:
     found = [
         (rate, value, each)
         for each in series

@@ -68,7 +68,7 @@ def series_of(response: CurvesResponse, curves: Iterable[Curve] | None = None) -
     selected = list(response.curves if curves is None else curves)
     return [
         _series(name, response.false_positive_rates, each)
-        for name, each in zip(_names(selected), selected, strict=True)
+        for name, each in zip(_distinct_curve_names(selected), selected, strict=True)
     ]
 
 
@@ -87,8 +87,7 @@ def _series(name: str, rates: Sequence[float], curve: Curve) -> Series:
     return Series(shown, rates, power["value"], power["lower"], power["upper"], worst)
 
 
-def _names(curves: Sequence[Curve]) -> list[str]:
-    """Return a distinct name for each curve: the attacker, and method, direction or parameters where these differ."""
+def _distinct_curve_names(curves: Sequence[Curve]) -> list[str]:
     attacked = attackers([each.threat_model for each in curves])
     methods = len({each.requested_method for each in curves}) > 1
     directions = len({each.direction for each in curves}) > 1
@@ -98,11 +97,11 @@ def _names(curves: Sequence[Curve]) -> list[str]:
         )
         for attacker, each in zip(attacked, curves, strict=True)
     ]
-    return _distinct(names)
+    return _with_numbers_where_equal(names)
 
 
 def attackers(models: Sequence[ThreatModelSpec]) -> list[str]:
-    """Return the names of attackers, with their parameters where several attackers have one type."""
+    """Return names of the attackers `models`, with their parameters where several of them have one type."""
     named = [(ATTACKERS[each.type], _in_words(each)) for each in models]
     kinds = Counter(name for name, _ in dict.fromkeys(named))
     return [f"{name}, {given}" if given and kinds[name] > 1 else name for name, given in named]
@@ -112,11 +111,10 @@ def _in_words(model: ThreatModelSpec) -> str:
     if isinstance(model, WorstCaseThreatModel):
         records = () if model.records is None else (f"{model.records} records",)
         return ", ".join((NEIGHBOURS[model.neighboring_relation], *records))
-    return join_counted(list(_items(model.model_dump(mode="json", exclude_defaults=True))), LONGEST_MECHANISM)
+    return join_counted(list(_named_values(model.model_dump(mode="json", exclude_defaults=True))), LONGEST_MECHANISM)
 
 
-def _distinct(names: list[str]) -> list[str]:
-    """Append numbers to equal names, so that all names are distinct and a curve requested twice appears twice."""
+def _with_numbers_where_equal(names: list[str]) -> list[str]:
     total, seen = Counter(names), Counter[str]()
     found: list[str] = []
     for name in names:
@@ -131,13 +129,12 @@ def describe_mechanism(spec: Any, longest: int = LONGEST_MECHANISM, without: Con
     Fields with their default values are left out. Fields that do not fit into `longest` characters are counted.
     """
     fields: dict[str, Any] = spec.model_dump(mode="json", exclude_defaults=True)
-    items = list(_items({name: value for name, value in fields.items() if name not in without}))
+    items = list(_named_values({name: value for name, value in fields.items() if name not in without}))
     kind = f"{spec.type}: " if items else spec.type
     return kind + join_counted(items, longest - len(kind))
 
 
-def _items(fields: Mapping[str, Any]) -> Iterator[str]:
-    """Yield "name value" for each number or word of a description, including the fields of its parts."""
+def _named_values(fields: Mapping[str, Any]) -> Iterator[str]:
     for name, value in fields.items():
         if name == "type":
             continue
@@ -147,7 +144,7 @@ def _items(fields: Mapping[str, Any]) -> Iterator[str]:
             if isinstance(each, dict):
                 part = cast("dict[str, Any]", each)
                 yield f"{shown} {part.get('type', '')}".strip()
-                yield from _items(part)
+                yield from _named_values(part)
             else:
                 yield f"{shown} {_written(each)}".strip()
 

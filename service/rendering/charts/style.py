@@ -147,7 +147,7 @@ def series_encoding(names: list[str], picture: str) -> Spec:
 
 
 def legend_lines(names: list[str], picture: str) -> list[Spec]:
-    """Return a Vega parameter with the lines of each name in the legend of `picture`, if a name is long.
+    """Return a Vega parameter with the lines into which the legend of the chart `picture` breaks each name.
 
     The list is empty if every name fits into one line (72 characters). Names are data of the parameter, and never
     become part of an expression.
@@ -177,7 +177,8 @@ def logarithmic_axis(
 ) -> Spec:
     """Return an encoding channel with a logarithmic axis, grid lines and up to `labels` labels at powers of ten.
 
-    `field` is the column of the data, `domain` the range of its values, and `written` the format of labels.
+    `field` is the column of the data, `title` that of the axis, `domain` the range of its values, and `written` the
+    format of labels.
     """
     ends = [round(math.log10(end)) for end in domain]
     step = max(1, math.ceil((ends[1] - ends[0]) / labels))

@@ -52,17 +52,17 @@ def sweep(response: SweepsResponse, place: int, subtitle: Sequence[str]) -> Spec
     The chart has a series for each combination of the other varied numbers. `place` is the index of the answer. Points
     without a finite answer are left out and counted in the subtitle.
     """
-    along, others = _axis_pointers(response)
+    along, others = _axis_and_series_pointers(response)
     answer = response.answers[place]
     names = _series(response, others)
-    rows = _rows(response, answer, along, names)
+    rows = _finite_rows(response, answer, along, names)
     kept = list(dict.fromkeys(names))
-    layer, rows = _layers(response, place, along, rows, kept)
+    layer, rows = _layers_and_shown_rows(response, place, along, rows, kept)
     left_out = sum(value is None or not math.isfinite(value) for value in answer.value)
     description = f"{answer.label} against {along}, {len(rows)} points"
     description += f", {len(kept)} lines by {', '.join(others)}" if others else ""
     subtitle_lines = [*subtitle, *([f"{left_out} points have no finite answer."] if left_out else [])]
-    given = {_target_name(place): None, CALIBRATED: None, OWN: _stated_value(response, along)}
+    given = {_target_name(place): None, CALIBRATED: None, OWN: _value_in_request(response, along)}
     params: list[Spec] = [{"name": name, "value": value} for name, value in given.items()]
     params += legend_lines(kept, f"sweep_{place}") if len(kept) <= MOST_SERIES else []
     return layered_chart(
@@ -70,11 +70,7 @@ def sweep(response: SweepsResponse, place: int, subtitle: Sequence[str]) -> Spec
     )
 
 
-def _rows(response: SweepsResponse, answer: SweptAnswer, along: str, names: Sequence[str]) -> list[Spec]:
-    """Return the points of a sweep with a finite answer as rows of data, sorted by series.
-
-    `along` is the JSON pointer of the number on the horizontal axis, and `names` has the series of each point.
-    """
+def _finite_rows(response: SweepsResponse, answer: SweptAnswer, along: str, names: Sequence[str]) -> list[Spec]:
     rows: list[Spec] = [
         {"series": name, "x": x, "value": value, "lower": lower, "upper": upper}
         for name, x, value, lower, upper in zip(
@@ -85,19 +81,14 @@ def _rows(response: SweepsResponse, answer: SweptAnswer, along: str, names: Sequ
     return sorted(rows, key=lambda row: (row["series"], row["x"]))
 
 
-def _layers(
+def _layers_and_shown_rows(
     response: SweepsResponse, place: int, along: str, rows: list[Spec], names: list[str]
 ) -> tuple[list[Spec], list[Spec]]:
-    """Return the marks of a chart of the answer with index `place`, and the rows of data that its axes can show.
-
-    `along` is the JSON pointer of the number on the horizontal axis, and `names` are the series. A logarithmic axis
-    shows positive answers only.
-    """
     answer, name = response.answers[place], f"sweep_{place}"
     question = response.questions[answer.question]
     is_share = question.type not in NOT_SHARES
     x = _axis("x", _pointer_label(along), [row["x"] for row in rows])
-    y = _axis("value", _in_words(answer, question), [row["value"] for row in rows])
+    y = _axis("value", _axis_title(answer, question), [row["value"] for row in rows])
     if is_share:
         y["axis"]["labelExpr"] = PERCENT
     if _is_logarithmic(y):  # which has no place for zero
@@ -105,11 +96,11 @@ def _layers(
     encoding = _series_encoding_or_one_colour(names, name)
     at_most = answer.reads != "type_two_error" and not is_guarantee(question)
     layer: list[Spec] = [
-        *_target(_target_name(place), y, is_share=is_share, at_most=at_most),
+        *_limit_marks(_target_name(place), y, is_share=is_share, at_most=at_most),
         _band(x, y, encoding),
         *_line(x, y, encoding, f"{name}_{'shares' if is_share else 'numbers'}"),
-        *_marked(CALIBRATED, x, CALIBRATED, below=True),
-        *_marked(OWN, x, THIS_RUN, below=False),
+        *_vertical_line_marks(CALIBRATED, x, CALIBRATED, below=True),
+        *_vertical_line_marks(OWN, x, THIS_RUN, below=False),
     ]
     return layer, rows
 
@@ -118,11 +109,7 @@ def _target_name(place: int) -> str:
     return f"target_{place}"
 
 
-def _stated_value(response: SweepsResponse, along: str) -> float | None:
-    """Return the value that the varied number at the pointer `along` has in the request itself, or None.
-
-    None means that the number is no number of the mechanism, or lies outside the values of the sweep.
-    """
+def _value_in_request(response: SweepsResponse, along: str) -> float | None:
     start, _, pointer = along.partition("/mechanism")
     number = None if start or not pointer else place_of(response.mechanism, pointer).number
     column = response.columns[along]
@@ -134,25 +121,15 @@ def _pointer_label(pointer: str) -> str:
     return (f"{owner} {name}" if name.isdecimal() else name).replace("_", " ")
 
 
-def _axis_pointers(response: SweepsResponse) -> tuple[str, list[str]]:
-    """Return the JSON pointer of the varied number with the most values, and the pointers of the others.
-
-    The first number is that of the axis, and the earlier one of two with equally many values. The others have at least
-    two values; there are none if the numbers vary together (`combine` is `zip`).
-    """
+def _axis_and_series_pointers(response: SweepsResponse) -> tuple[str, list[str]]:
+    # the varied number with the most values is on the axis; numbers that vary together make a single series
     counts = {pointer: len(set(column)) for pointer, column in response.columns.items()}
     along = max(counts, key=lambda pointer: counts[pointer])
     together = response.combine == "zip"
     return along, [] if together else [pointer for pointer in counts if pointer != along and counts[pointer] > 1]
 
 
-def _in_words(answer: SweptAnswer, question: QuestionSpec) -> str:
-    """Return the axis title of an answer of a sweep.
-
-    The title is the label of the answer if a number of its question varies ("*" in the label), or if the label says
-    whether the record is added or removed ("direction"). Otherwise the title is made from the question and its number,
-    for example "epsilon at delta 1e-05". Questions without such a title have the label as well.
-    """
+def _axis_title(answer: SweptAnswer, question: QuestionSpec) -> str:
     if "*" in answer.label or "direction" in answer.label:
         return answer.label
     match question:
@@ -190,10 +167,6 @@ def _is_logarithmic(channel: Spec) -> bool:
 
 
 def _series_encoding_or_one_colour(names: list[str], picture: str) -> Spec:
-    """Return a Vega-Lite encoding of the series `names` by colour and stroke, for the chart named `picture`.
-
-    More than `MOST_SERIES` series share one colour and have no legend.
-    """
     if len(names) > MOST_SERIES:
         return {"color": {"value": COLOURS[0]}, "detail": {"field": "series", "type": "nominal"}}
     encoding = series_encoding(names, picture)
@@ -233,13 +206,8 @@ def _line(x: Spec, y: Spec, encoding: Spec, name: str) -> list[Spec]:
     ]
 
 
-def _target(name: str, y: Spec, *, is_share: bool, at_most: bool) -> list[Spec]:
-    """Return marks for a limit on the chart: a line, and the area in which the limit holds.
-
-    `y` is the channel of the vertical axis. `name` is the parameter of the chart that holds the limit. `is_share` is
-    whether the axis is in percent, and `at_most` whether the limit is an upper one. The marks are invisible while the
-    parameter is null.
-    """
+def _limit_marks(name: str, y: Spec, *, is_share: bool, at_most: bool) -> list[Spec]:
+    # Vega-Lite marks of a line and of the area in which the limit holds, invisible while the parameter `name` is null
     word = f"at {'most' if at_most else 'least'} "
     number = f"format(100 * {name}, '.12~g') + ' %'" if is_share else name
     given: Spec = {
@@ -271,12 +239,8 @@ def _target(name: str, y: Spec, *, is_share: bool, at_most: bool) -> list[Spec]:
     ]
 
 
-def _marked(param: str, x: Spec, label: str, *, below: bool) -> list[Spec]:
-    """Return marks for a vertical line at the value of the parameter `param` of the chart.
-
-    `label` stands above the chart, or at its foot with `below`. `x` is the encoding of the horizontal axis. The marks
-    are invisible while the parameter is null.
-    """
+def _vertical_line_marks(param: str, x: Spec, label: str, *, below: bool) -> list[Spec]:
+    # Vega-Lite marks of a line at the value of the parameter `param`, invisible while it is null
     given: Spec = {
         "data": {"values": [{"label": label}]},
         "transform": [{"filter": f"isValid({param})"}, {"calculate": param, "as": "x"}],

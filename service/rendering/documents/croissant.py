@@ -52,15 +52,12 @@ def croissant(response: AssessmentsResponse) -> str:
         document["sdDatePublished"] = context.date
     if context.prepared_by is not None:
         document["sdPublisher"] = {"@type": "sc:Organization", "name": context.prepared_by}
-    document |= {f"rai:{name}": texts for name, texts in _responsible(response).items() if texts}
+    document |= {f"rai:{name}": texts for name, texts in _responsible_ai_fields(response).items() if texts}
     return json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def _responsible(response: AssessmentsResponse) -> dict[str, str | list[str]]:
-    """Return the answers of an assessment to the questions of RAI, the vocabulary for responsible AI.
-
-    A field for several texts has a list. A field without an answer is empty.
-    """
+def _responsible_ai_fields(response: AssessmentsResponse) -> dict[str, str | list[str]]:
+    # answers to the questions of RAI, the vocabulary for responsible AI
     decided, summary = response.decision, response.summary
     sentences = [summary.sentence] if summary.sentence else []
     source = f"Result {response.digest} of privacy-bounds, engine version {response.engine_version}."

@@ -29,7 +29,7 @@ def cyclonedx(response: AssessmentsResponse) -> str:
         "serialNumber": f"urn:uuid:{uuid5(NAMESPACE_URL, response.digest)}",
         "version": 1,
         "metadata": _metadata(response),
-        "components": [_component(response)],
+        "components": [_model_component(response)],
         "declarations": declarations(response),
     }
     return json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
@@ -45,11 +45,7 @@ def _metadata(response: AssessmentsResponse) -> dict[str, Any]:
     }
 
 
-def _component(response: AssessmentsResponse) -> dict[str, Any]:
-    """Return the assessed model as a component of a CycloneDX document.
-
-    Without a subject, its name is the title of the run.
-    """
+def _model_component(response: AssessmentsResponse) -> dict[str, Any]:
     subject = response.context.subject
     found: dict[str, Any] = {
         "type": "machine-learning-model",
@@ -70,7 +66,7 @@ def _component(response: AssessmentsResponse) -> dict[str, Any]:
 
 
 def _card(response: AssessmentsResponse) -> dict[str, Any]:
-    numbers = [_performance(each) for each in metrics(response)]
+    numbers = [_performance_metric(each) for each in metrics(response)]
     analysis = {"quantitativeAnalysis": {"performanceMetrics": numbers}} if numbers else {}
     considerations = {
         "technicalLimitations": cautions(response),
@@ -82,8 +78,7 @@ def _card(response: AssessmentsResponse) -> dict[str, Any]:
     return {**analysis, **({"considerations": filled} if filled else {})}
 
 
-def _performance(metric: Metric) -> dict[str, Any]:
-    """Return a number of the assessment with its bounds in the format of CycloneDX. All digits are kept."""
+def _performance_metric(metric: Metric) -> dict[str, Any]:
     row = metric.row
     ends = {"lowerBound": row.lower, "upperBound": row.upper}
     known = {name: repr(value) for name, value in ends.items() if value is not None}

@@ -27,23 +27,19 @@ def declarations(response: AssessmentsResponse) -> dict[str, Any]:
     """
     attested = response.context.attested
     names = list(dict.fromkeys(each.by for each in attested if each.by is not None))
-    claimed = {each.code: each for each in _claimed(response)}
+    claimed = {each.code: each for each in _attested_assumptions(response)}
     assessors = [{"bom-ref": f"assessor-{index}", "organization": {"name": name}} for index, name in enumerate(names)]
-    attestations = [_attestation(each, names, claimed) for each in attested if each.code in claimed]
+    attestations = [_cyclonedx_attestation(each, names, claimed) for each in attested if each.code in claimed]
     return {
         **({"assessors": assessors} if assessors else {}),
         **({"attestations": attestations} if attestations else {}),
-        "claims": [*_limits(response), *(_assumption(each) for each in claimed.values())],
-        "evidence": [_evidence(response)],
+        "claims": [*_limits(response), *(_assumption_claim(each) for each in claimed.values())],
+        "evidence": [_assessment_as_evidence(response)],
     }
 
 
-def _claimed(response: AssessmentsResponse) -> Sequence[AssessedAssumption]:
-    """Return, in one list, the assumptions that hold and those that do not hold, for all attackers of an assessment.
-
-    Assumptions of which neither is known are left out. If no number is bounded, return only the assumptions that are
-    attested not to hold and invalidate all numbers.
-    """
+def _attested_assumptions(response: AssessmentsResponse) -> Sequence[AssessedAssumption]:
+    # without a bounded number, only refuted assumptions that invalidate all numbers
     if not is_bounded(response):
         return refuted(response.assumptions)
     relaxed = [each for attacked in response.threat_models for each in attacked.assumptions]
@@ -74,8 +70,7 @@ def _limit(index: int, ruling: Ruling) -> dict[str, Any]:
     }
 
 
-def _assumption(assumption: AssessedAssumption) -> dict[str, Any]:
-    """Return the CycloneDX claim that an assumption holds, or that the assumption does not hold."""
+def _assumption_claim(assumption: AssessedAssumption) -> dict[str, Any]:
     claim = {"bom-ref": f"assumption-{assumption.code}", "target": SUBJECT}
     if assumption.holds == "no":
         return claim | {
@@ -85,11 +80,9 @@ def _assumption(assumption: AssessedAssumption) -> dict[str, Any]:
     return claim | {"predicate": assumption.text, "reasoning": f"The assumption {assumption.code}."}
 
 
-def _attestation(given: Attestation, names: Sequence[str], claimed: dict[Any, AssessedAssumption]) -> dict[str, Any]:
-    """Return the attestation `given` as a CycloneDX attestation for or against the claim about its assumption.
-
-    `names` are those of the people who attest, and `claimed` has the assumptions by code.
-    """
+def _cyclonedx_attestation(
+    given: Attestation, names: Sequence[str], claimed: dict[Any, AssessedAssumption]
+) -> dict[str, Any]:
     holds = "holds" if given.holds == "yes" else "does not hold"
     when = "" if given.when is None else f" ({given.when})"
     side = "claims" if given.holds == "yes" else "counterClaims"
@@ -100,8 +93,7 @@ def _attestation(given: Attestation, names: Sequence[str], claimed: dict[Any, As
     }
 
 
-def _evidence(response: AssessmentsResponse) -> dict[str, Any]:
-    """Return the assessment as CycloneDX evidence, to which all claims about limits refer."""
+def _assessment_as_evidence(response: AssessmentsResponse) -> dict[str, Any]:
     date = response.context.date
     return {
         "bom-ref": RESULT,

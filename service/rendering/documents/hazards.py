@@ -1,7 +1,4 @@
-"""Hazards of an assessment, as its documents show them.
-
-A hazard is a known way in which a run is less private than described.
-"""
+"""Hazards of an assessment, as its documents show them."""
 
 from __future__ import annotations
 
@@ -22,8 +19,7 @@ OF_NUMBERS: Final[frozenset[HazardCode]] = frozenset(
 class ShownHazard(NamedTuple):
     """Hazard of an assessment in words.
 
-    `texts` has its description and effects, without numbers if nothing is proved about the run. A hazard is a known way
-    in which a run is less private than described.
+    `texts` has its description and effects, without numbers if nothing is proved about the run.
     """
 
     title: str
@@ -35,12 +31,11 @@ class ShownHazard(NamedTuple):
 def shown_hazards(response: AssessmentsResponse) -> list[ShownHazard]:
     """Return the hazards that documents show, in the order of the assessment.
 
-    If nothing is proved about the run, hazards that only concern numbers are left out. A hazard is a known way in which
-    a run is less private than described.
+    If nothing is proved about the run, hazards that only concern numbers are left out.
     """
     if response.summary.bounded:
         return [
-            _shown_hazard(each, each.text, each.effect_text, *map(_consequence, each.consequences))
+            _shown_hazard(each, each.text, each.effect_text, *map(_consequence_sentence, each.consequences))
             for each in response.hazards
         ]
     left = [each for each in response.hazards if each.code not in OF_NUMBERS]
@@ -51,10 +46,6 @@ def _shown_hazard(hazard: AssessedHazard, *texts: str) -> ShownHazard:
     return ShownHazard(hazard.title, hazard.status, texts, hazard.remedy)
 
 
-def _consequence(consequence: Consequence) -> str:
-    """Return a consequence of a hazard in words, with its numbers rounded up.
-
-    A hazard is a known way in which a run is less private than described.
-    """
+def _consequence_sentence(consequence: Consequence) -> str:
     numbers = "; ".join(f"{row.title}: at most {row.at_most}" for row in rows((consequence.answer,)))
     return f"{consequence.text} {numbers}."

@@ -26,7 +26,7 @@ class _Dumper(yaml.SafeDumper):
     """YAML dumper that writes quoted texts, and repeats equal values instead of writing references."""
 
     def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - the name that PyYAML calls
-        """Return True for all data, so that YAML writes repeated values again instead of references."""
+        # writes equal values again instead of references
         return True
 
 
@@ -43,25 +43,24 @@ def hugging_face(response: AssessmentsResponse) -> str:
     block: dict[str, Any] = {
         "model_name": name,
         "tags": ["privacy", *(["differential-privacy"] if has_epsilon(response) else [])],
-        "privacy_bounds": _assessment(response),
+        "privacy_bounds": _facts_without_hub_field(response),
     }
     if listed:
         training = {"type": "private", "name": "Training data"}
         source = {"name": _Quoted(f"privacy-bounds {response.engine_version}")}
-        result = {"task": TASK, "dataset": training, "metrics": [*map(_metric, listed)], "source": source}
+        result = {"task": TASK, "dataset": training, "metrics": [*map(_hub_metric, listed)], "source": source}
         block["model-index"] = [{"name": name, "results": [result]}]
     return yaml.dump(
         block, Dumper=_Dumper, sort_keys=False, allow_unicode=True, explicit_start=True, width=float("inf")
     )
 
 
-def _metric(metric: Metric) -> dict[str, Any]:
-    """Return a number of an assessment in the format of the Hugging Face Hub: its certified bound in all digits."""
+def _hub_metric(metric: Metric) -> dict[str, Any]:
     return {"type": metric.row.key, "name": _Quoted(metric.title), "value": metric.row.value}
 
 
-def _assessment(response: AssessmentsResponse) -> dict[str, Any]:
-    """Return the facts of an assessment for which the Hugging Face Hub has no field."""
+def _facts_without_hub_field(response: AssessmentsResponse) -> dict[str, Any]:
+    # facts for which the Hub has no field
     context, decided, summary = response.context, response.decision, response.summary
     found: dict[str, Any] = {"run": _Quoted(summary.title)}
     if summary.sentence:

@@ -54,7 +54,7 @@ def _lines(response: AssessmentsResponse) -> Iterator[str]:
             yield ""
     if response.decision is not None:
         yield from _decision(response.decision, is_bounded=is_bounded)
-    yield from _assumptions(response)
+    yield from _assumption_table(response)
     hazards = shown_hazards(response)
     if hazards:
         yield "### Hazards"
@@ -65,11 +65,7 @@ def _lines(response: AssessmentsResponse) -> Iterator[str]:
     yield f"<small>privacy-bounds, engine {response.engine_version}, result `{response.digest}`</small>"
 
 
-def _assumptions(response: AssessmentsResponse) -> Iterator[str]:
-    """Yield the assumptions of an assessment as lines of Markdown.
-
-    The consequences of a refuted assumption are shown only beside numbers.
-    """
+def _assumption_table(response: AssessmentsResponse) -> Iterator[str]:
     is_bounded = response.summary.bounded
     yield "### Assumptions of the numbers" if is_bounded else "### Assumptions"
     yield ""

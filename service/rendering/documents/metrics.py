@@ -43,7 +43,7 @@ class Metric(NamedTuple):
 def is_bounded(response: AssessmentsResponse) -> bool:
     """Return whether any number of an assessment is a valid bound.
 
-    It is False if nothing is proved about the run, and if the verdict of a policy is `void`.
+    The result is False if nothing is proved about the run, and if the verdict of a policy is `void`.
     """
     return response.summary.bounded and response.verdict != "void"
 
@@ -54,7 +54,7 @@ def metrics(response: AssessmentsResponse) -> list[Metric]:
     Epsilon at delta 1 is left out as uninformative. An attacker is omitted if an assumption about this attacker does
     not hold. The list is empty if nothing is proved.
     """
-    return [each for each in _bounds(response) if not each.row.says_nothing and each.is_proved]
+    return [each for each in _metrics_of_attackers(response) if not each.row.says_nothing and each.is_proved]
 
 
 def has_epsilon(response: AssessmentsResponse) -> bool:
@@ -82,8 +82,7 @@ def cautions(response: AssessmentsResponse) -> list[str]:
 def present_hazards(response: AssessmentsResponse) -> list[AssessedHazard]:
     """Return the hazards of an assessment that are present.
 
-    If the assessment proves no bound, return only the hazards that are the reason (effect `no_bound`). A hazard is a
-    known way in which a run is less private than described.
+    If the assessment proves no bound, return only the hazards that are the reason (effect `no_bound`).
     """
     present = [each for each in response.hazards if each.status == "present"]
     return present if is_bounded(response) else [each for each in present if each.effect == "no_bound"]
@@ -92,7 +91,7 @@ def present_hazards(response: AssessmentsResponse) -> list[AssessedHazard]:
 def _beside_numbers(response: AssessmentsResponse) -> Iterator[str]:
     if response.judged_as is not None:
         yield response.judged_as.text
-    for each in _bounds(response):
+    for each in _metrics_of_attackers(response):
         if each.row.says_nothing:
             yield (
                 f"{each.title}: every release has epsilon 0 at delta 1. This number is no guarantee, and is not listed."
@@ -110,12 +109,7 @@ def subject_name(response: AssessmentsResponse) -> str:
     return response.summary.title if subject is None else subject.name
 
 
-def _bounds(response: AssessmentsResponse) -> Iterator[Metric]:
-    """Yield the numbers of all attackers, the worst case (with its mu and regret) first.
-
-    Numbers of an attacker about whom an assumption does not hold are left out. Yield nothing if the assessment proves
-    no bound.
-    """
+def _metrics_of_attackers(response: AssessmentsResponse) -> Iterator[Metric]:
     if not is_bounded(response):
         return
     first = response.threat_models[0]
@@ -129,7 +123,6 @@ def _bounds(response: AssessmentsResponse) -> Iterator[Metric]:
 
 
 def _gdp_rows(gdp: GdpSummary) -> Iterator[ReportRow]:
-    """Yield table rows with mu of Gaussian differential privacy, and its regret (loss of the approximation)."""
     where = f"where both error rates are at least {format_exact(gdp.smallest_rate)}"
     named = (
         (f"mu of Gaussian differential privacy {where}", "gdp_mu", gdp.mu),

@@ -21,9 +21,7 @@ AS_TAGS: Final = frozenset({"attested", "subject", "date", "prepared_by"})
 
 
 def mlflow_run(response: AssessmentsResponse) -> str:
-    """Return an assessment as JSON for MLflow, with the members `params`, `metrics` and `tags`.
-
-    They are arguments of `log_params`, `log_metrics` and `set_tags`.
+    """Return an assessment as JSON for MLflow: arguments `params`, `metrics` and `tags` of its functions `log_*`.
 
     Keys consist of letters, digits, `_`, `-`, `.` and `/`. There are fewer than 100 parameters and 1000 metrics.
     Metrics are finite; the tag dp.infinite names the infinite ones. There are no metrics if nothing is proved about the
@@ -36,7 +34,7 @@ def mlflow_run(response: AssessmentsResponse) -> str:
         if is_refuted(attacked):
             continue
         prefix = "" if attacked is response.threat_models[0] else _metric_prefix(attacked)
-        for name, number in _numbers(attacked, prefix):
+        for name, number in _metrics_of_attacker(attacked, prefix):
             if math.isfinite(number):
                 metrics[name] = number
             else:
@@ -47,12 +45,7 @@ def mlflow_run(response: AssessmentsResponse) -> str:
     return json.dumps({"params": _parameters(response), "metrics": metrics, "tags": tags}, indent=1)
 
 
-def _numbers(attacked: AssessedThreatModel, room: str) -> list[tuple[str, float]]:
-    """Return the metrics about one attacker as (name, value) pairs, with `room` before the key in each name.
-
-    A value is the safe value of an answer. The lower bound follows, under the name with `.lower`, unless the answer is
-    an approximation.
-    """
+def _metrics_of_attacker(attacked: AssessedThreatModel, room: str) -> list[tuple[str, float]]:
     return [
         (f"{PREFIX}{room}{row.key}{suffix}", number)
         for row in rows(attacked.answers)

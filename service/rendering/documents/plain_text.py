@@ -7,10 +7,7 @@ from service.rendering.documents.hazards import shown_hazards
 
 
 def plain_text(response: AssessmentsResponse) -> str:
-    """Return the statement of an assessment as plain text, with the verdict of the policy and the present hazards.
-
-    A hazard is a known way in which a run is less private than described.
-    """
+    """Return the statement of an assessment as plain text, with the verdict of the policy and the present hazards."""
     lines = [response.statement]
     present = [each for each in shown_hazards(response) if each.status == "present"]
     if present:

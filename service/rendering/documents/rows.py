@@ -91,7 +91,7 @@ def rows(answers: tuple[Answer, ...]) -> Iterator[ReportRow]:
                 key, ends = f"tpr_at_fpr_{format_exact(rate)}", (power["value"], power["lower"], power["upper"])
                 yield ReportRow(title, key, *ends, answer.evidence, is_share=True)
         else:
-            title, key = _name(answer)
+            title, key = _title_and_key(answer)
             ends = answer.value, answer.lower, answer.upper
             nothing = isinstance(answer.question, EpsilonQuestion) and answer.question.delta == 1
             yield ReportRow(title, key, *ends, answer.evidence, answer.type not in NUMBERS, nothing)
@@ -115,8 +115,8 @@ def remarks(answers: tuple[Answer, ...]) -> Iterator[str]:
         yield from (note for note in answer.notes if not note.startswith(f"{answer.method}:"))
 
 
-def _name(answer: Answer) -> tuple[str, str]:
-    """Return the title of an answer's number for readers, and its key of ASCII letters, digits and `_.-`."""
+def _title_and_key(answer: Answer) -> tuple[str, str]:
+    # (title for readers, key of ASCII letters, digits and `_.-`)
     match answer.question:
         case EpsilonQuestion(delta=delta):
             return AT_DELTA.get(delta, f"Epsilon at delta {format_exact(delta)}"), "epsilon"

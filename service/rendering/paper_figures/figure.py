@@ -31,7 +31,7 @@ Reader: TypeAlias = Callable[[Answer], list[FigurePoint]]
 
 @dataclass(frozen=True, slots=True)
 class FigurePart:
-    """Request to the resource with this name, and the function `read` that reads points of a figure from the answer."""
+    """Request to the resource named `resource`, and a function `read` from the answer to points of a figure."""
 
     resource: str
     request: Mapping[str, Any]

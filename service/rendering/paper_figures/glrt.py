@@ -31,11 +31,7 @@ def _glrt(dimension: int, **more: Any) -> dict[str, Any]:
     return {"type": "glrt", "dimension": dimension, **more}
 
 
-def _curves(mechanism: Any, models: Sequence[Any], directions: Sequence[str], names: Sequence[str]) -> FigurePart:
-    """Return a request for the curves of every threat model in every direction.
-
-    `names` are the names of the series in this order.
-    """
+def _curves_part(mechanism: Any, models: Sequence[Any], directions: Sequence[str], names: Sequence[str]) -> FigurePart:
     request = {
         "mechanism": mechanism,
         "threat_models": models,
@@ -72,7 +68,7 @@ FIGURES: Final = (
         title="Known and unknown direction, sensitivity over noise 0.3",
         x=RATE,
         y=POWER,
-        parts=[_curves(_releases(1 / 0.3), [_glrt(1), WORST], ["both"], ["GLRT, d = 1", OPTIMAL])],
+        parts=[_curves_part(_releases(1 / 0.3), [_glrt(1), WORST], ["both"], ["GLRT, d = 1", OPTIMAL])],
         agrees="partly",
         finding="The printed epsilons 0.95 and 0.37 belong to a ratio of 0.3 (here 0.9501 and 0.3768). The caption "
         "names 0.5, where they are 1.698 and 1.028.",
@@ -85,7 +81,7 @@ FIGURES: Final = (
         x=RATE,
         y=POWER,
         parts=[
-            _curves(
+            _curves_part(
                 _releases(1.0),
                 [_glrt(1), WORST],
                 ["add", "remove", "both"],
@@ -102,7 +98,7 @@ FIGURES: Final = (
         title="Power in 1 and 30 dimensions, noise 1",
         x=RATE,
         y=POWER,
-        parts=[_curves(_releases(1.0), [_glrt(1), _glrt(30)], ["both"], ["d = 1", "d = 30", ""])],
+        parts=[_curves_part(_releases(1.0), [_glrt(1), _glrt(30)], ["both"], ["d = 1", "d = 30", ""])],
         agrees="yes",
         finding="Epsilon at delta 1e-4 is 3.1114 and 0.4612; the paper prints 3.11 and 0.46.",
     ),
@@ -126,8 +122,8 @@ FIGURES: Final = (
         x=RATE,
         y=POWER,
         parts=[
-            _curves(_releases(10.0, 1000), [_glrt(300)], ["add", "remove"], ["R (add)", "R' (remove)", "", ""]),
-            _curves({"type": "gdp", "mu": LIMIT_MU}, [WORST], ["both"], ["limit, Equation 36"]),
+            _curves_part(_releases(10.0, 1000), [_glrt(300)], ["add", "remove"], ["R (add)", "R' (remove)", "", ""]),
+            _curves_part({"type": "gdp", "mu": LIMIT_MU}, [WORST], ["both"], ["limit, Equation 36"]),
         ],
         agrees="partly",
         finding="The curves lie close together, as drawn. At a rate of 0.01 the power is 0.02854 and the limit "
@@ -170,7 +166,7 @@ FIGURES: Final = (
         x=RATE,
         y=POWER,
         parts=[
-            _curves(_releases(6.0, 70), [_glrt(1)], ["add", "remove"], ["R (add)", "R' (remove)", "", ""]),
+            _curves_part(_releases(6.0, 70), [_glrt(1)], ["add", "remove"], ["R (add)", "R' (remove)", "", ""]),
             _attack(6.0, 70, 1),
         ],
         agrees="yes",
@@ -186,7 +182,7 @@ FIGURES: Final = (
         x=RATE,
         y=POWER,
         parts=[
-            _curves(_releases(6.0, 70), [_glrt(1), WORST], ["both"], ["Rs (both)", OPTIMAL]),
+            _curves_part(_releases(6.0, 70), [_glrt(1), WORST], ["both"], ["Rs (both)", OPTIMAL]),
             _attack(6.0, 70, 1),
         ],
         agrees="yes",
@@ -201,7 +197,7 @@ FIGURES: Final = (
         x=RATE,
         y=POWER,
         parts=[
-            _curves(_releases(3.5, 50), [_glrt(50), _glrt(1), WORST], ["both"], ["d = 50", "d = 1", OPTIMAL]),
+            _curves_part(_releases(3.5, 50), [_glrt(50), _glrt(1), WORST], ["both"], ["d = 50", "d = 1", OPTIMAL]),
             _attack(3.5, 50, 50),
         ],
         agrees="partly",

@@ -33,11 +33,7 @@ def _at_priors(kind: str, epsilon: float) -> FigurePart:
     return FigurePart("bounds", request, answers(f"epsilon = {epsilon:g}", PRIORS))
 
 
-def _with_earlier(kind: str, epsilon: float, prior: float, x: float, names: dict[str, str]) -> FigurePart:
-    """Return a request for a bound at one epsilon and prior, and for the bounds of earlier papers.
-
-    `kind` is the type of the question. `x` is the abscissa of the points, and `names` maps methods to names of series.
-    """
+def _part_with_earlier_bounds(kind: str, epsilon: float, prior: float, x: float, names: dict[str, str]) -> FigurePart:
     question = {"type": kind, "prior": prior}
 
     def read(answer: Answer) -> list[FigurePoint]:
@@ -88,15 +84,11 @@ def _capacity() -> FigurePart:
         *({"type": "deletion_capacity", "prior": prior, "confidence": CONFIDENCE} for prior in priors),
         *({"type": "negative_predictive_value", "prior": prior} for prior in priors),
     ]
-    return FigurePart("bounds", {"mechanism": _pure(1.0), "questions": questions}, _read_capacity)
+    return FigurePart("bounds", {"mechanism": _pure(1.0), "questions": questions}, _read_deletion_capacities)
 
 
-def _read_capacity(answer: Answer) -> list[FigurePoint]:
-    """Read deletion capacities from an answer, and compute the values of the formula as printed in the paper.
-
-    The printed formula is ln B/ln L, with the confidence B of the questions and the largest negative predictive value L
-    at the same prior. The points are those of the answer, then those of the formula, by the size of the data set.
-    """
+def _read_deletion_capacities(answer: Answer) -> list[FigurePoint]:
+    # The printed formula is ln B/ln L, with the confidence B and the largest negative predictive value L at the prior.
     numbers = [each["value"] for each in answer["answers"]]
     served, largest = numbers[: len(SIZES)], numbers[len(SIZES) :]
     printed = [math.log(CONFIDENCE) / math.log(each) for each in largest]
@@ -114,7 +106,9 @@ def _read_capacity(answer: Answer) -> list[FigurePoint]:
 
 def _readers_of_figure_5(epsilon: float) -> list[FigurePart]:
     names = {"sablayrolles": f"Sablayrolles, epsilon = {epsilon:g}", "closed_form": f"Theorem 1, epsilon = {epsilon:g}"}
-    return [_with_earlier("positive_predictive_value", epsilon, prior, prior, names) for prior in PRIORS[::8]]
+    return [
+        _part_with_earlier_bounds("positive_predictive_value", epsilon, prior, prior, names) for prior in PRIORS[::8]
+    ]
 
 
 ACCURACY_BOUNDS: Final = {"closed_form": "Theorem 1", "erlingsson": "Erlingsson et al."}
@@ -130,8 +124,8 @@ FIGURES: Final = (
             part
             for epsilon in EPSILONS[::3]
             for part in (
-                _with_earlier("attack_accuracy", epsilon, 0.5, epsilon, ACCURACY_BOUNDS),
-                _with_earlier(
+                _part_with_earlier_bounds("attack_accuracy", epsilon, 0.5, epsilon, ACCURACY_BOUNDS),
+                _part_with_earlier_bounds(
                     "positive_predictive_value", epsilon, 0.5, epsilon, {"sablayrolles": "Sablayrolles et al."}
                 ),
             )

@@ -13,12 +13,9 @@ RATIOS: Final = {"ratio": "to epsilon", "ratio_by_sensitivity": "to epsilon(X) b
 EXACT: Final = {**RATIOS, "ratio_exact": "to epsilon(X), exact"}
 
 
-def _parts(member: str, values: Sequence[float], fixed: dict[str, Any], series: dict[str, str]) -> list[FigurePart]:
-    """Return one simulation of a figure for each of the `values` of the member `member` of the request.
-
-    The value of the member is the abscissa, and the edges of a point are one standard deviation from the mean. `fixed`
-    has the other members, and `series` maps members of the response to names of series.
-    """
+def _parts_by_value(
+    member: str, values: Sequence[float], fixed: dict[str, Any], series: dict[str, str]
+) -> list[FigurePart]:
     return [_part({**fixed, member: value, "seed": 1}, value, series) for value in values]
 
 
@@ -43,7 +40,7 @@ FIGURES: Final = (
         title="Exponential mechanism: ratios by standard deviation of the data",
         x=Axis("standard_deviation", "Standard deviation of the data", logarithmic=True),
         y=RATIO,
-        parts=_parts(
+        parts=_parts_by_value(
             "data_std",
             (0.01, 0.03, 0.1, 0.3, 1.0, 3.0),
             {**EXPONENTIAL, "dimension": 1, "clip_radius": 10.0, "epsilon_on_population": 5.0, "trials": 30},
@@ -61,7 +58,7 @@ FIGURES: Final = (
         title="Exponential mechanism with outliers: ratios by clip radius",
         x=Axis("clip_radius", "Clip radius C", logarithmic=True),
         y=RATIO,
-        parts=_parts(
+        parts=_parts_by_value(
             "clip_radius",
             (2.0, 5.0, 10.0, 20.0, 50.0),
             {
@@ -86,7 +83,7 @@ FIGURES: Final = (
         title="Exponential mechanism: ratios by dimension",
         x=Axis("dimension", "Dimension d"),
         y=RATIO,
-        parts=_parts(
+        parts=_parts_by_value(
             "dimension",
             (1, 2, 5, 10, 20),
             {**EXPONENTIAL, "clip_radius": 10.0, "epsilon_on_population": 2.0, "trials": 30},
@@ -104,7 +101,7 @@ FIGURES: Final = (
         title="Gaussian mechanism: ratios by epsilon(X)",
         x=Axis("epsilon_on_population", "epsilon(X) (nats)"),
         y=RATIO,
-        parts=_parts(
+        parts=_parts_by_value(
             "epsilon_on_population",
             (1.0, 2.0, 5.0, 10.0),
             {**GAUSSIAN, "dimension": 20, "clip_radius": 50.0},
@@ -122,7 +119,7 @@ FIGURES: Final = (
         title="Gaussian mechanism with outliers: ratios by clip radius",
         x=Axis("clip_radius", "Clip radius C", logarithmic=True),
         y=RATIO,
-        parts=_parts(
+        parts=_parts_by_value(
             "clip_radius",
             (10.0, 20.0, 50.0, 100.0),
             {**GAUSSIAN, "dimension": 10, "data_std": 5.0, "outliers": 2, "epsilon": 5.0},
@@ -140,7 +137,9 @@ FIGURES: Final = (
         title="Gaussian mechanism: ratios by dimension",
         x=Axis("dimension", "Dimension d"),
         y=RATIO,
-        parts=_parts("dimension", (1, 5, 10, 20, 50), {**GAUSSIAN, "clip_radius": 50.0, "epsilon": 5.0}, RATIOS),
+        parts=_parts_by_value(
+            "dimension", (1, 5, 10, 20, 50), {**GAUSSIAN, "clip_radius": 50.0, "epsilon": 5.0}, RATIOS
+        ),
         agrees="yes",
         finding="The ratios grow with the dimension, as drawn. The caption has no epsilon; 5 is ours.",
         band=BAND,

@@ -13,7 +13,7 @@ LINEAR_RATES: Final = tuple(count / 100 for count in range(1, 100))
 
 
 def curves(names: Sequence[str]) -> Reader:
-    """Return a function that reads the power on every curve of a response.
+    """Return a function from a response for curves to figure points: the power on every curve at every rate.
 
     `names` are the series in the order of the curves; "" omits a curve.
     """
@@ -39,10 +39,10 @@ def _column(power: Any, part: str) -> list[Any]:
 
 
 def answers(series: str, xs: Sequence[float], worst_case: str = "") -> Reader:
-    """Return a function that reads one number for each question of a response, at the abscissae `xs`.
+    """Return a function from a response for bounds to figure points: one number for each question.
 
-    `series` is the name of the series. `worst_case` is the name of the series of worst-case answers beside those of a
-    weaker adversary; "" omits that series.
+    `xs` are the abscissae of the questions, and `series` is the name of the series. `worst_case` is the name of the
+    series of worst-case answers beside those of a weaker attacker; "" omits that series.
     """
 
     def read(answer: Answer) -> list[FigurePoint]:
@@ -60,7 +60,7 @@ def _point(series: str, x: float, number: Any) -> FigurePoint:
 
 
 def simulated_roc(part: str, series: str) -> Reader:
-    """Return a function that reads the ROC curve of a simulated attack, from the part `part` of an audit's response.
+    """Return a function from the response of an audit to figure points: the ROC curve in its member `part`.
 
     `series` is the name of the series. The band is the confidence band of the power.
     """

@@ -51,12 +51,11 @@ def guidelines(response: AssessmentsResponse) -> tuple[Guideline, ...]:
 
     If nothing is proved about the run, the answer to clauses that ask for numbers is that nothing is proved.
     """
-    found = _of_evaluation(response), _of_risk_management(response), _of_deidentification()
+    found = _nist_sp_800_226(response), _nist_ai_rmf_measure_2_10(response), _iso_iec_27559()
     return found if response.summary.bounded else tuple(map(_without_numbers, found))
 
 
 def _without_numbers(guideline: Guideline) -> Guideline:
-    """Return a guideline in which the answer to clauses about numbers is that nothing is proved."""
     clauses = (
         each._replace(place="", answer=NOT_PROVED) if each.requirement in OF_NUMBERS else each
         for each in guideline.clauses
@@ -64,8 +63,7 @@ def _without_numbers(guideline: Guideline) -> Guideline:
     return guideline._replace(clauses=tuple(clauses))
 
 
-def _of_evaluation(response: AssessmentsResponse) -> Guideline:
-    """Return clauses of NIST SP 800-226, each with the section and the sentence of the report that answer it."""
+def _nist_sp_800_226(response: AssessmentsResponse) -> Guideline:
     present = sum(each.status == "present" for each in response.hazards)
     unknown = sum(each.holds == "unknown" for each in response.assumptions)
     return Guideline(
@@ -91,8 +89,7 @@ def _of_evaluation(response: AssessmentsResponse) -> Guideline:
     )
 
 
-def _of_risk_management(response: AssessmentsResponse) -> Guideline:
-    """Return clauses of MEASURE 2.10 (NIST AI RMF), each with the section and the sentence of the report about it."""
+def _nist_ai_rmf_measure_2_10(response: AssessmentsResponse) -> Guideline:
     attackers = ", ".join(dict.fromkeys(ATTACKERS[each.threat_model.type] for each in response.threat_models))
     return Guideline(
         "NIST AI Risk Management Framework 1.0, MEASURE 2.10",
@@ -105,11 +102,7 @@ def _of_risk_management(response: AssessmentsResponse) -> Guideline:
     )
 
 
-def _of_deidentification() -> Guideline:
-    """Return clauses of ISO/IEC 27559, each with the section and the sentence of the report that answer it.
-
-    The sentences are the same for all assessments.
-    """
+def _iso_iec_27559() -> Guideline:
     return Guideline(
         "ISO/IEC 27559:2022, Privacy enhancing data de-identification framework",
         (

@@ -46,15 +46,15 @@ def render_report(
     """
     request = canonical_text(request_of(response))
     page = _template().render(
-        policy=Markup(saved_policy()),  # noqa: S704 - made here
+        policy=Markup(_saved_policy()),  # noqa: S704 - made here
         style=Markup(_style()),  # noqa: S704 - a file of this room
-        title=report_title(response),
-        about=_about(response),
+        title=_report_title(response),
+        about=_named_facts(response),
         unit=protected(response.context, response.judged_threat_model),
         response=response,
-        rulings=_rulings(response),
+        rulings=_ruling_fields(response),
         figures=headline_numbers(response),
-        statement=_sections(response.statement),
+        statement=_titles_and_items(response.statement),
         drawings=[
             {"name": chart["name"], "description": chart["description"], "svg": _inserted(drawing, chart["name"])}
             for chart, drawing in zip(charts, drawings, strict=True)
@@ -64,10 +64,10 @@ def render_report(
         not_this_attacker=NOT_THIS_ATTACKER,
         names=ATTACKERS,
         attested={each.code for each in response.context.attested},
-        table=_table(response.threat_models),
+        table=_table_rows(response.threat_models),
         evidence=[_evidence(each) for each in response.threat_models],
         wide=_is_wide,
-        one_point=_one_point(response),
+        one_point=_one_point_sentence(response),
         hazards=shown_hazards(response),
         guidelines=guidelines(response),
         request=request[:LONGEST_REQUEST],
@@ -99,15 +99,15 @@ def request_of(response: AssessmentsResponse) -> AssessmentsRequest:
 
 
 @cache
-def saved_policy() -> str:
-    """Return the content security policy that stands inside a report, which also protects a saved copy."""
+def _saved_policy() -> str:
+    # stands inside the report, so that it also protects a saved copy
     digest = base64.b64encode(hashlib.sha256(_style().encode()).digest()).decode()
     return f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
 
 
 def content_security_policy() -> str:
     """Return the content security policy of a report for the HTTP header. Only a header can forbid framing."""
-    return f"{saved_policy()}; frame-ancestors 'none'"
+    return f"{_saved_policy()}; frame-ancestors 'none'"
 
 
 @cache
@@ -121,7 +121,7 @@ def _template() -> Any:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["spans"] = _spans
+    environment.filters["spans"] = _with_code_spans
     return environment.get_template("report.html")
 
 
@@ -139,11 +139,8 @@ def _inserted(drawing: bytes, name: str) -> Markup:
     return Markup(with_stable_ids(text, f"{name}-"))  # noqa: S704 - its texts are escaped
 
 
-def _sections(statement: str) -> list[tuple[str, list[str]]]:
-    """Parse the plain text of a statement into titles and items.
-
-    An item begins with "- ", and indented lines continue it.
-    """
+def _titles_and_items(statement: str) -> list[tuple[str, list[str]]]:
+    # an item begins with "- ", and indented lines continue it
     found: list[tuple[str, list[str]]] = []
     for line in statement.splitlines():
         if line.startswith("- "):
@@ -155,12 +152,8 @@ def _sections(statement: str) -> list[tuple[str, list[str]]]:
     return found
 
 
-def _table(attacked: Sequence[AssessedThreatModel]) -> list[tuple[str, list[ReportRow | None]]]:
-    """Return rows (title, cells) of the table of a report, with a row for each number and a cell for each attacker.
-
-    The rows are the numbers of the first attacker, the worst case. A cell is None if the attacker has no such number,
-    or if an assumption about the attacker does not hold.
-    """
+def _table_rows(attacked: Sequence[AssessedThreatModel]) -> list[tuple[str, list[ReportRow | None]]]:
+    # None: the attacker has no such number, or an assumption about the attacker does not hold
     columns = [{} if is_refuted(each) else {row.key: row for row in rows(each.answers)} for each in attacked]
     return [(row.title, [column.get(key) for column in columns]) for key, row in columns[0].items()]
 
@@ -178,16 +171,11 @@ def _evidence(attacked: AssessedThreatModel) -> str:
     return "" if is_refuted(attacked) else ", ".join(dict.fromkeys(row.evidence for row in rows(attacked.answers)))
 
 
-def _spans(text: str) -> Markup:
-    """Return a text as HTML in which code spans (between backquotes) are marked up."""
+def _with_code_spans(text: str) -> Markup:
     return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))  # noqa: S704 - escaped before
 
 
-def _rulings(response: AssessmentsResponse) -> list[dict[str, str | None]]:
-    """Return name, meaning, verdict, outcome and margin of every limit of the policy, by these names for the template.
-
-    The list is empty without a policy, and if nothing is proved about the run.
-    """
+def _ruling_fields(response: AssessmentsResponse) -> list[dict[str, str | None]]:
     if response.decision is None or not response.summary.bounded:
         return []
     return [
@@ -202,11 +190,7 @@ def _rulings(response: AssessmentsResponse) -> list[dict[str, str | None]]:
     ]
 
 
-def _one_point(response: AssessmentsResponse) -> str | None:
-    """Return a sentence that compares what one (epsilon, delta) pair allows an attacker with what the run allows.
-
-    Return None if the assessment has no such answer.
-    """
+def _one_point_sentence(response: AssessmentsResponse) -> str | None:
     point = response.one_point
     if point is None:
         return None
@@ -218,16 +202,14 @@ def _one_point(response: AssessmentsResponse) -> str | None:
     )
 
 
-def report_title(response: AssessmentsResponse) -> str:
-    """Return the name and version of the assessed subject, or the training run in words."""
+def _report_title(response: AssessmentsResponse) -> str:
     subject = response.context.subject
     if subject is None:
         return response.summary.title
     return subject.name if subject.version is None else f"{subject.name}, {subject.version}"
 
 
-def _about(response: AssessmentsResponse) -> list[tuple[str, str]]:
-    """Return the given facts about subject, date and run of an assessment, each with its name."""
+def _named_facts(response: AssessmentsResponse) -> list[tuple[str, str]]:
     context, subject = response.context, response.context.subject
     found = [
         ("Run", None if subject is None else response.summary.title),

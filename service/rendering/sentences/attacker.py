@@ -56,7 +56,6 @@ def _dimensions(number: int) -> str:
 
 
 def _approximations(model: MembershipThreatModel) -> list[str]:
-    """Return the approximations and populations of a membership attacker that differ from the exact defaults."""
     found: list[str] = []
     if model.step_curve == "gaussian":
         found.append("steps in the Gaussian approximation")

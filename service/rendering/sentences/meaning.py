@@ -47,7 +47,6 @@ def meaning(limit: Limit) -> str:
 
 
 def _conditions(question: QuestionSpec) -> str:
-    """Return the parameters of the question of a limit, to follow "At", or "" without such parameters."""
     match question:
         case TradeOffQuestion(false_positive_rates=(rate, *_)):
             return _rate(rate)
@@ -91,28 +90,25 @@ def _claim(limit: Limit) -> str:
 
 
 def _claim_of_share(limit: Limit, amount: str) -> str:
-    """Return a limit on a share or a probability in words, with its question.
-
-    `amount` is the limit in percent, with "at most" or "at least".
-    """
     match limit.question:
         case ReconstructionQuestion():
             return f"{_reconstruction(limit.question)} {amount}"
         case AttackAccuracyQuestion():
-            return f"{amount} of guesses about membership are right{_by(limit)}"
+            return f"{amount} of guesses about membership are right{_attack_phrase(limit)}"
         case PositivePredictiveValueQuestion():
-            return f"{amount} of accusations are right{_by(limit)}"
+            return f"{amount} of accusations are right{_attack_phrase(limit)}"
         case NegativePredictiveValueQuestion():
-            return f'{amount} of answers "not a member" are right{_by(limit)}'
+            return f'{amount} of answers "not a member" are right{_attack_phrase(limit)}'
         case UnlearningGuaranteeQuestion():
             release = "for the most telling release" if limit.at_most is not None else "for every release"
             return f"a record is not a member with a chance of {amount}, {release}"
         case _:
-            return f"{amount} of members are {'identified' if limit.reads == 'power' else 'missed'}{_by(limit)}"
+            return (
+                f"{amount} of members are {'identified' if limit.reads == 'power' else 'missed'}{_attack_phrase(limit)}"
+            )
 
 
-def _by(limit: Limit) -> str:
-    """Return the attack that a limit of a policy is about in words, or "" for all attacks."""
+def _attack_phrase(limit: Limit) -> str:
     question, is_upper = limit.question, limit.at_most is not None
     if isinstance(question, PositivePredictiveValueQuestion | NegativePredictiveValueQuestion):
         if question.side == "at_least":

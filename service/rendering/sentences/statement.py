@@ -37,7 +37,7 @@ def statement(facts: RunFacts, decided: Mapping[str, Any] | None, mechanism: str
     nothing is proved about the run, the statement contains no bound.
     """
     numbers = [*_numbers(facts)] if facts.is_bounded else [facts.why_unbounded]
-    about = [*_about(facts.context)]
+    about = [*_subject_date_and_author(facts.context)]
     return "\n".join(
         (
             *(_section("Subject", about) if about else ()),
@@ -48,13 +48,16 @@ def statement(facts: RunFacts, decided: Mapping[str, Any] | None, mechanism: str
             *_section("2. Definition", [*_definition(facts, mechanism)]),
             *_section("3. Accounting", [*numbers, *_premises(facts.assumptions)]),
             *_section("4. Verification", [_verification(facts, engine_version)]),
-            *([] if decided is None else _section("Policy", [*_policy(decided, is_bounded=facts.is_bounded)])),
+            *(
+                []
+                if decided is None
+                else _section("Policy", [*_policy_sentences(decided, is_bounded=facts.is_bounded)])
+            ),
         )
     )
 
 
-def _about(context: AssessmentContext) -> Iterator[str]:
-    """Yield sentences with subject, date and author of an assessment, as far as they were given."""
+def _subject_date_and_author(context: AssessmentContext) -> Iterator[str]:
     subject = context.subject
     if subject is not None:
         yield subject.name if subject.version is None else f"{subject.name}, version {subject.version}"
@@ -85,34 +88,26 @@ def _definition(facts: RunFacts, mechanism: str) -> Iterator[str]:
 def _numbers(facts: RunFacts) -> Iterator[str]:
     context = facts.context
     epsilon, advantage, curve, gamma, accuracy, precision = facts.answers
-    yield _with_kind(facts.guarantee, epsilon)
+    yield _with_evidence_and_source(facts.guarantee, epsilon)
     if facts.gdp is not None:
         yield gdp_sentence(facts.gdp)
-    yield _with_kind(facts.power_sentence, curve)
-    yield f"At every false positive rate, the power exceeds the rate by {_amount(advantage, points=True)}."
+    yield _with_evidence_and_source(facts.power_sentence, curve)
+    yield f"At every false positive rate, the power exceeds the rate by {_share_rounded_up(advantage, points=True)}."
     yield reconstruction_sentence(context.baseline_success, gamma)
     yield (
-        f"At a prior of {percent_exact(context.prior)} {_amount(accuracy)} of guesses about membership are right. "
-        f"At a false positive rate of {percent_exact(context.false_positive_rate)} {_amount(precision)} of "
-        "accusations are right."
+        f"At a prior of {percent_exact(context.prior)} {_share_rounded_up(accuracy)} of guesses about membership are "
+        f"right. At a false positive rate of {percent_exact(context.false_positive_rate)} "
+        f"{_share_rounded_up(precision)} of accusations are right."
     )
 
 
-def _amount(answer: Fields, *, points: bool = False) -> str:
-    """Format the share in an answer, rounded up, with "at most" for a bound and "about" for an estimate.
-
-    The unit is percent, or percentage points with `points`.
-    """
+def _share_rounded_up(answer: Fields, *, points: bool = False) -> str:
     upper = answer["upper"]
     number, side = (answer["value"], "about") if upper is None else (upper, "at most")
     return f"{side} {points_up(number)} percentage points" if points else f"{side} {percent_up(number)}"
 
 
-def _with_kind(sentence: str, answer: Fields) -> str:
-    """Append the evidence and the source of a number to a sentence.
-
-    If the bounds of the number are those of two theorems, the sentence also says so.
-    """
+def _with_evidence_and_source(sentence: str, answer: Fields) -> str:
     bracket = "" if answer["tight"] is not False else "; the true number lies between bounds of two theorems"
     return f"{sentence.removesuffix('.')} ({answer['evidence']}, by {answer['source']}{bracket})."
 
@@ -131,11 +126,7 @@ def _verification(facts: RunFacts, engine_version: str) -> str:
     return f"Made by privacy-bounds, engine {engine_version}. The same request gives the same bytes.{proved}"
 
 
-def _policy(decided: Mapping[str, Any], *, is_bounded: bool) -> Iterator[str]:
-    """Yield sentences with the verdict of a policy, and with its limits if anything is proved (`is_bounded`).
-
-    `decided` has the fields of a `Decision`.
-    """
+def _policy_sentences(decided: Mapping[str, Any], *, is_bounded: bool) -> Iterator[str]:
     revision = decided.get("revision")
     yield f"{decided['name']}{'' if revision is None else f', revision {revision}'}: {decided['sentence']}"
     if decided["missing"]:

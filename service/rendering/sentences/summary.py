@@ -33,8 +33,7 @@ class RunFacts(NamedTuple):
 
     `mechanism` is that of the request, and `threat_model` the attacker in all numbers. `answers` has the fields of the
     answers to the standard questions: epsilon, advantage, trade-off curve, reconstruction, accuracy and predictive
-    value. `gdp` and `hazards` are fields of the response. `changed` is a sentence about changes that hazards made to
-    the run, or None. A hazard is a known way in which a run is less private than described.
+    value. `gdp` and `hazards` are fields of the response. `changed` is a sentence about the changes of hazards.
     """
 
     mechanism: MechanismSpec
@@ -50,8 +49,7 @@ class RunFacts(NamedTuple):
     def is_bounded(self) -> bool:
         """Whether the numbers about the run are valid bounds.
 
-        They are not if an assumption behind all of them is attested not to hold, or if the effect of a hazard is
-        unknown.
+        False if an assumption behind all of them is attested not to hold, or if the effect of a hazard is unknown.
         """
         return not refuted(self.assumptions) and all(each["effect"] != "no_bound" for each in self.hazards)
 
@@ -67,10 +65,7 @@ class RunFacts(NamedTuple):
         return all(each["upper"] is not None for each in (*self.answers[:2], self.power, *self.answers[3:]))
 
     def is_present(self, code: str) -> bool:
-        """Return whether the hazard with this code is present in the run.
-
-        A hazard is a known way in which a run is less private than described.
-        """
+        """Return whether the hazard with this code is present in the run."""
         return any(each["code"] == code and each["status"] == "present" for each in self.hazards)
 
     @property
@@ -107,22 +102,18 @@ def run_summary(facts: RunFacts) -> RunSummary:
 
 
 def _unbounded_paragraph(facts: RunFacts) -> Iterator[str]:
-    yield from _subject(facts.context)
+    yield from _subject_and_date(facts.context)
     yield f"The run: {run_title(facts.mechanism, LONGEST_RUN)}."
     yield facts.why_unbounded
 
 
 def _bounded_paragraph(facts: RunFacts) -> list[str]:
-    """Return the sentences of a paragraph about a run with valid bounds.
-
-    While it has more than `MOST_WORDS` (120) words, up to three less important sentences are dropped or shortened.
-    """
     context = facts.context
     changed = [] if facts.changed is None else [facts.changed]
     little = [LITTLE] if facts.is_present("epsilon_says_little") and "differentially" in facts.guarantee else []
     one = [ONE_RECORD] if any(each["code"] == "one_record_is_protected" for each in facts.hazards) else []
     found = [
-        *_subject(context),
+        *_subject_and_date(context),
         f"The run: {run_title(facts.mechanism, LONGEST_RUN)}.",
         *changed,
         facts.guarantee,
@@ -130,7 +121,7 @@ def _bounded_paragraph(facts: RunFacts) -> list[str]:
         facts.power_sentence,
         reconstruction_sentence(context.baseline_success, facts.answers[3]),
         *one,
-        _assumed(facts.assumptions),
+        _assumption_counts(facts.assumptions),
     ]
     for dropped, instead in (
         (one, None),
@@ -143,8 +134,7 @@ def _bounded_paragraph(facts: RunFacts) -> list[str]:
     return found
 
 
-def _subject(context: AssessmentContext) -> Iterator[str]:
-    """Yield subject and date of an assessment in words, as far as they were given."""
+def _subject_and_date(context: AssessmentContext) -> Iterator[str]:
     subject = context.subject
     day = "" if context.date is None else f" on {context.date}"
     if subject is None:
@@ -160,8 +150,7 @@ def _shortened(name: str, most: int) -> str:
     return name if len(words) <= most else " ".join((*words[:most], "…"))
 
 
-def _assumed(assumptions: Sequence[AssessedAssumption]) -> str:
-    """Return a phrase with the number of assumptions, and the number of assumptions that nobody attests."""
+def _assumption_counts(assumptions: Sequence[AssessedAssumption]) -> str:
     total, vouched_by_nobody = len(assumptions), sum(each.holds == "unknown" for each in assumptions)
     if total == 0:
         return "The numbers rest on no assumption."

@@ -50,24 +50,29 @@ def run_title(mechanism: MechanismSpec, longest: int = LONGEST_TITLE) -> str:
     """
     match mechanism:
         case RepeatedMechanism(mechanism=inner, steps=steps):
-            return _around(inner, _times(steps), longest)
+            return _title_around(inner, _times(steps), longest)
         case PoissonSampledMechanism(mechanism=inner, sample_rate=rate):
-            return _around(inner, f"sampled at rate {format_exact(rate)}", longest)
+            return _title_around(inner, f"sampled at rate {format_exact(rate)}", longest)
         case SelectedMechanism(mechanism=inner, trials=trials, released=released):
-            return _around(inner, f"{released} of {trials_in_words(trials)}", longest)
+            return _title_around(inner, f"{released} of {_trials_in_words(trials)}", longest)
         case ComposedMechanism(mechanisms=[alone]):
             return run_title(alone, longest)
         case ComposedMechanism(mechanisms=parts):
-            return _listed(f"{group_digits(len(parts))} mechanisms: ", (("", part) for part in parts), longest)
+            return _title_with_parts(
+                f"{group_digits(len(parts))} mechanisms: ", (("", part) for part in parts), longest
+            )
         case MixtureMechanism(components=parts):
             weighted = ((f"{percent_exact(part.weight)} ", part.mechanism) for part in parts)
-            return _listed("one drawn of: ", weighted, longest)
+            return _title_with_parts("one drawn of: ", weighted, longest)
         case _:
             return joined(_items(mechanism), longest)
 
 
 def joined(items: Iterable[str], longest: int, separator: str = ", ") -> str:
-    """Join as many complete `items` as fit into `longest` characters. An ellipsis replaces the others."""
+    """Join as many complete `items` by `separator` as fit into `longest` characters.
+
+    An ellipsis replaces the others.
+    """
     found, kept = list(items), ""
     for index, item in enumerate(found):
         text = f"{kept}{separator if index else ''}{item}"
@@ -78,12 +83,7 @@ def joined(items: Iterable[str], longest: int, separator: str = ", ") -> str:
     return kept
 
 
-def _around(inner: MechanismSpec, item: str, longest: int) -> str:
-    """Return the title of the mechanism `inner` inside another one, followed by `item`, such as "repeated 10 times".
-
-    The result has at most `longest` characters. If fewer than 24 of them remain for the inner title, the whole result
-    is an ellipsis.
-    """
+def _title_around(inner: MechanismSpec, item: str, longest: int) -> str:
     room = longest - len(item) - len("(), ")
     if room < SHORTEST_PART:
         return MORE
@@ -91,8 +91,7 @@ def _around(inner: MechanismSpec, item: str, longest: int) -> str:
     return f"({title}), {item}" if _is_list(inner) else f"{title}, {item}"
 
 
-def _listed(head: str, parts: Iterable[tuple[str, MechanismSpec]], longest: int) -> str:
-    """Return the title of a mechanism: `head`, then its parts as far as they fit into `longest` characters."""
+def _title_with_parts(head: str, parts: Iterable[tuple[str, MechanismSpec]], longest: int) -> str:
     text, separator = head, "; "
     for index, (before, part) in enumerate(parts):
         start = f"{separator if index else ''}{before}"
@@ -225,8 +224,7 @@ def _times(number: int) -> str:
     return "once" if number == 1 else f"{group_digits(number)} times"
 
 
-def trials_in_words(trials: TrialCountSpec) -> str:
-    """Return the law of a number of trials in words."""
+def _trials_in_words(trials: TrialCountSpec) -> str:
     match trials:
         case FixedTrialCount(count=count):
             return _numbered(count, "trial")

@@ -28,8 +28,7 @@ def is_refuted(attacked: AssessedThreatModel) -> bool:
 def is_attested_against(attacked: AssessedThreatModel, context: AssessmentContext) -> bool:
     """Return whether somebody attests that an assumption about an attacker does not hold.
 
-    If the request itself contradicts an assumption (a susceptibility that is a mean, not a bound), charts keep the
-    curve of the attacker. That curve uses the stated number, and the charts mark its condition.
+    An assumption that only the request contradicts does not count: charts then keep the curve of the attacker.
     """
     refused = {each.code for each in context.attested if each.holds == "no"}
     return any(each.code in refused for each in attacked.assumptions)
@@ -43,10 +42,6 @@ def void(broken: Sequence[AssessedAssumption]) -> str:
 
 
 def unproved(hazards: Sequence[Mapping[str, Any]]) -> str:
-    """Return the sentence that replaces numbers if these hazards have an unknown effect (`no_bound`).
-
-    Hazards with another effect are not mentioned. A hazard is a known way in which a run is less private than
-    described.
-    """
+    """Return the sentence that replaces all numbers, because some of these hazards have the effect `no_bound`."""
     titles = [str(each["title"]) for each in hazards if each["effect"] == "no_bound"]
     return f"Nothing is proved, because the effect of a present hazard is not known: {' '.join(titles)}"

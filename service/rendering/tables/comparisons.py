@@ -74,7 +74,6 @@ def to_text(response: ComparisonsResponse) -> str:
 
 
 def _aligned(row: list[str], widths: list[int]) -> str:
-    """Align the cells of a row into one line: the first to the left, the numbers to the right."""
     first, *others = row
     numbers = (cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True))
     return "  ".join((first.ljust(widths[0]), *numbers))
@@ -106,7 +105,10 @@ def _sentence(pair: ComparedPair) -> str:
         case "equal":
             finding = f"equally hard to attack at every rate{read}"
         case "crossing":
-            ranges = ((_rate(each["start"], rounded_down), _rate(each["end"], rounded_up)) for each in found.crossings)
+            ranges = (
+                (_exact_or_rounded_rate(each["start"], rounded_down), _exact_or_rounded_rate(each["end"], rounded_up))
+                for each in found.crossings
+            )
             between = ", ".join(f"{start} and {end}" for start, end in ranges)
             finding = f"the curves cross between {between}"
         case "undecided":
@@ -119,11 +121,7 @@ LONGEST_RATE: Final = 8
 """Largest number of characters of a rate that is written with all its digits."""
 
 
-def _rate(rate: float, outward: Callable[[float, int], str]) -> str:
-    """Format a rate of a request with all its digits if they fit into 8 characters; otherwise round it by `outward`.
-
-    `outward` is `rounded_up` or `rounded_down`.
-    """
+def _exact_or_rounded_rate(rate: float, outward: Callable[[float, int], str]) -> str:
     given = format_exact(rate)
     return given if len(given) <= LONGEST_RATE else outward(rate, SHOWN)
 

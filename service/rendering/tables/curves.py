@@ -21,7 +21,7 @@ def to_csv(response: CurvesResponse) -> str:
 
     The columns of several curves start with the threat model, the requested method and the direction of the curve.
     """
-    columns = dict(_columns(response))
+    columns = dict(_named_columns(response))
     text = io.StringIO(newline="")
     writer = csv.writer(text)
     writer.writerow(["false_positive_rate", *columns])
@@ -30,9 +30,8 @@ def to_csv(response: CurvesResponse) -> str:
     return text.getvalue()
 
 
-def _columns(response: CurvesResponse) -> Iterator[tuple[str, list[Any]]]:
-    """Yield (name, values) for the columns of all trade-off curves. A column has one value for each rate."""
-    for prefix, curve in zip(_prefixes(response.curves), response.curves, strict=True):
+def _named_columns(response: CurvesResponse) -> Iterator[tuple[str, list[Any]]]:
+    for prefix, curve in zip(_column_prefixes(response.curves), response.curves, strict=True):
         for quantity in QUANTITIES:
             enclosed: Mapping[str, list[Any] | None] = getattr(curve, quantity)
             for end in ENDS:
@@ -41,8 +40,7 @@ def _columns(response: CurvesResponse) -> Iterator[tuple[str, list[Any]]]:
                     yield f"{prefix}{quantity}" + ("" if end == "value" else f" {end}"), column
 
 
-def _prefixes(curves: tuple[Curve, ...]) -> Iterator[str]:
-    """Yield a distinct name for each curve; the only curve of a response has an empty one."""
+def _column_prefixes(curves: tuple[Curve, ...]) -> Iterator[str]:
     names = [f"{each.threat_model.type} {each.requested_method} {each.direction}" for each in curves]
     found = Counter[str]()
     for name in names:

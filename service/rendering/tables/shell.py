@@ -54,16 +54,14 @@ def number_rows(response: Object) -> list[NumberRow]:
 
     Numbers that repeat another one of the response, such as the type II error beside the power, are left out.
     """
-    return list(_walk(response, "", _Context("", "")))
+    return list(_walk(response, "", _EnclosingObjects("", "")))
 
 
-class _Context(NamedTuple):
-    """Evidence and remarks of the JSON objects that contain a number."""
-
+class _EnclosingObjects(NamedTuple):
     evidence: str
     remark: str
 
-    def within(self, value_fields: Object) -> _Context:
+    def within(self, value_fields: Object) -> _EnclosingObjects:
         remarks = [self.remark] if self.remark else []
         if value_fields.get("tolerance_met") is False:
             limit = value_fields.get("limit")
@@ -75,46 +73,44 @@ class _Context(NamedTuple):
         if isinstance(verdict := value_fields.get("verdict"), str) and "claimed" in value_fields:
             remarks.append(f"{verdict}: {value_fields['claimed']} is claimed")
         evidence = value_fields.get("evidence")
-        return _Context(evidence if isinstance(evidence, str) else self.evidence, ", ".join(remarks))
+        return _EnclosingObjects(evidence if isinstance(evidence, str) else self.evidence, ", ".join(remarks))
 
 
-def _walk(value_fields: Object, what: str, context: _Context) -> Iterator[NumberRow]:
+def _walk(value_fields: Object, what: str, context: _EnclosingObjects) -> Iterator[NumberRow]:
     context = context.within(value_fields)
-    if called := _label(value_fields):
+    if called := _question_label(value_fields):
         what = f"{what}: {called}" if what else called
     if {"value", "lower", "upper"} <= value_fields.keys():
         if isinstance(value_fields["value"], list):
             return
-        yield NumberRow(what, *(_number(value_fields[end]) for end in ("value", "lower", "upper")), *context)  # type: ignore[arg-type]
+        yield NumberRow(what, *(_float_of_json(value_fields[end]) for end in ("value", "lower", "upper")), *context)  # type: ignore[arg-type]
     for name, inner in value_fields.items():
         if name in OMITTED or name in SENTENCES or REPEATED.get(name) in value_fields:
             continue
         if isinstance(inner, dict):
-            yield from _walk(cast("Object", inner), _joined(what, name), context)
+            yield from _walk(cast("Object", inner), _label_within(what, name), context)
         elif name == "curves":
             yield from _curves(cast("list[Object]", inner), cast("list[float]", value_fields["false_positive_rates"]))
         elif isinstance(inner, list):
             entries = [cast("Object", each) for each in cast("list[Any]", inner) if isinstance(each, dict)]
             for entry in entries:
-                yield from _walk(entry, _joined(what, name, entry), context)
+                yield from _walk(entry, _label_within(what, name, entry), context)
 
 
 def _curves(curves: Iterable[Object], rates: Iterable[float]) -> Iterator[NumberRow]:
     for curve in curves:
         name = f"{curve['threat_model']['type']}, {curve['method']}, {curve['direction']}"
-        context = _Context("", "").within(curve)
+        context = _EnclosingObjects("", "").within(curve)
         power = curve["power"]
         empty = [None] * len(power["value"])
         ends = zip(rates, power["value"], power["lower"] or empty, power["upper"] or empty, strict=True)
         for rate, value, lower, upper in ends:
-            yield NumberRow(f"{name}: power at {format_exact(rate)}", *map(_number, (value, lower, upper)), *context)  # type: ignore[arg-type]
+            yield NumberRow(
+                f"{name}: power at {format_exact(rate)}", *map(_float_of_json, (value, lower, upper)), *context
+            )  # type: ignore[arg-type]
 
 
-def _label(value_fields: Object) -> str:
-    """Return the label of the answer that a JSON object contains: its question or conversion with the parameters.
-
-    The label is empty for an object without a question and a conversion.
-    """
+def _question_label(value_fields: Object) -> str:
     question = value_fields.get("question") or value_fields.get("conversion")
     if not isinstance(question, dict):
         return ""
@@ -129,11 +125,8 @@ def _label(value_fields: Object) -> str:
     return f"{kind}({words})" if words else str(kind)
 
 
-def _joined(what: str, name: str, entry: Object | None = None) -> str:
-    """Return a label of a number: `what` with the name of its member, and the values that distinguish a list entry.
-
-    `entry` is the entry of a list that contains the number, or None.
-    """
+def _label_within(what: str, name: str, entry: Object | None = None) -> str:
+    # `entry` contains the number if the member `name` is a list
     words = [what] if what else []
     value_fields = entry or {}
     if name == "threat_models":
@@ -149,8 +142,7 @@ def _joined(what: str, name: str, entry: Object | None = None) -> str:
     return " ".join(words)
 
 
-def _number(value: object) -> float | None:
-    """Return a number of a JSON response as a float. Infinities are strings in JSON, and null (no bound) stays None."""
+def _float_of_json(value: object) -> float | None:
     return None if value is None else float(cast("float | str", value))
 
 
@@ -177,7 +169,7 @@ def to_table(response: Object, width: int | None = None) -> str:
     found = number_rows(response)
     text = io.StringIO()
     console = Console(file=text, width=width or 120, highlight=False, markup=False, emoji=False)
-    for name, value in _single(response):
+    for name, value in _values_without_bounds(response):
         console.print(f"{name}: {value}")
     if found:
         shown = found[:MOST_ROWS]
@@ -214,7 +206,7 @@ def refit(text: str, width: int) -> str:
 
 
 def align_csv(comma_separated_rows: str) -> str:
-    """Align CSV in columns, numbers to the right. Rows beyond `MOST_ROWS` (100) are only counted."""
+    """Align CSV in columns, numbers to the right. Rows beyond the first 100 are only counted."""
     head, *found = csv.reader(io.StringIO(comma_separated_rows))
     shown = [head, *found[:MOST_ROWS]]
     widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
@@ -223,11 +215,7 @@ def align_csv(comma_separated_rows: str) -> str:
     return "\n".join([*lines, *more]) + "\n"
 
 
-def _single(response: Object) -> Iterator[tuple[str, str]]:
-    """Yield (label, text) for the single values of a response: verdicts, counts, and numbers without bounds.
-
-    An imported mechanism is one text.
-    """
+def _values_without_bounds(response: Object) -> Iterator[tuple[str, str]]:
     import json
 
     for name, value in response.items():
@@ -252,10 +240,7 @@ def _safe_value(row: NumberRow) -> str:
 
 
 def _bounds_text(row: NumberRow) -> tuple[str, str] | None:
-    """Return both bounds of a row as texts, or None.
-
-    The result is None for an approximation, and if the bounds agree in six digits (relative width at most 2e-6).
-    """
+    # None: an approximation, or bounds that agree in six digits
     if row.lower is None or row.upper is None or row.lower == row.upper:
         return None
     if row.upper - row.lower <= SAFE_WIDTH * abs(row.upper) < math.inf:
@@ -264,10 +249,6 @@ def _bounds_text(row: NumberRow) -> tuple[str, str] | None:
 
 
 def _sentences(response: Object) -> Iterator[str]:
-    """Yield sentences of a response: notes, hazards that are not absent, and the codes of its assumptions.
-
-    A hazard is a known way in which a run is less private than described.
-    """
     for name in SENTENCES:
         yield from cast("Iterable[str]", response.get(name) or ())
     for hazard in cast("Iterable[Object]", response.get("hazards") or ()):

@@ -23,7 +23,7 @@ def to_csv(response: SweepsResponse) -> str:
     """Write a sweep as CSV (RFC 4180) with a row for each point, as exact doubles. A cell without a number is empty."""
     text = io.StringIO(newline="")
     writer = csv.writer(text)
-    named = list(_columns(response))
+    named = list(_named_columns(response))
     writer.writerow(["point", *response.columns, *(name for name, _ in named), "problem"])
     problems = {
         problem.point: _sentence(problem.title, [dict(each) for each in problem.errors])
@@ -50,19 +50,19 @@ def to_json_lines(response: SweepsResponse, first: int = 0) -> str:
         row: dict[str, Any] = {
             "point": first + point,
             "numbers": {pointer: column[point] for pointer, column in response.columns.items()},
-            "answers": [_row(answer, point) for answer in response.answers],
+            "answers": [_answer_fields(answer, point) for answer in response.answers],
         }
         if any(answer.evidence[point] is not None for answer in _worst_case_answers(response)):
-            row["worst_case"] = [_row(answer, point) for answer in _worst_case_answers(response)]
+            row["worst_case"] = [_answer_fields(answer, point) for answer in _worst_case_answers(response)]
         row["problem"] = problems.get(point)
         lines.append(json.dumps(row, separators=(",", ":")))
     return "\n".join(lines) + "\n"
 
 
 def cells_of_json_line(row: dict[str, Any]) -> dict[str, str]:
-    """Return the object of a JSON line as table cells, with the columns of the CSV table.
+    """Return `row`, the object of a JSON line, as table cells by the columns of the CSV table.
 
-    The columns of `IF_ANY`, which a table has only if some point needs them, are always present.
+    Columns of logarithms and limits, which a table has only if some point needs them, are always present.
     """
     found = {"point": str(row["point"])}
     found |= {pointer: exact_cell(number) for pointer, number in row.get("numbers", {}).items()}
@@ -75,8 +75,7 @@ def cells_of_json_line(row: dict[str, Any]) -> dict[str, str]:
     return found
 
 
-def _columns(response: SweepsResponse) -> Iterator[tuple[str, tuple[Any, ...]]]:
-    """Yield (name, values) for the columns of all answers of a sweep. A column has one value for each point."""
+def _named_columns(response: SweepsResponse) -> Iterator[tuple[str, tuple[Any, ...]]]:
     for prefix, answers in (("", response.answers), ("worst case ", _worst_case_answers(response))):
         for answer in answers:
             for end in ENDS:
@@ -89,12 +88,7 @@ def _worst_case_answers(response: SweepsResponse) -> tuple[SweptAnswer, ...]:
     return () if response.worst_case is None else response.worst_case.answers
 
 
-def _row(answer: SweptAnswer, point: int) -> dict[str, Any]:
-    """Return the answer of a sweep at the point with the index `point`, as fields of a JSON line.
-
-    The fields are label, numbers, evidence, tight and method. Infinities are texts. A missing number is None; missing
-    logarithms and a missing limit are left out.
-    """
+def _answer_fields(answer: SweptAnswer, point: int) -> dict[str, Any]:
     found: dict[str, Any] = {"label": answer.label}
     for end in (*ENDS, "evidence", "tight", "method"):
         column = getattr(answer, end)

@@ -27,10 +27,7 @@ NOTHING_RESOLVED: Final[Mapping[BoundsRequest, ResolvedRequest]] = MappingProxyT
 
 
 def worst_case_of(run: AssessedRun, tolerance: float, questions: Sequence[QuestionSpec]) -> BoundsRequest:
-    """Return a request for bounds that puts `questions` about `run` against the worst case.
-
-    `tolerance` is the relative width of answers that the request asks for.
-    """
+    """Return a request for bounds that puts `questions` about `run` against the worst case, with this tolerance."""
     return BoundsRequest(
         mechanism=run.mechanism,
         threat_model=run.threat_model,
@@ -42,8 +39,8 @@ def worst_case_of(run: AssessedRun, tolerance: float, questions: Sequence[Questi
 def curves_of(asked: BoundsRequest, resolved: ResolvedRequest | None = None) -> TradeOffPair:
     """Return the trade-off curves of the request `asked` for bounds.
 
-    Raises PrivacyComputationError with a JSON pointer into the request for the assessment. `resolved` is the same
-    request with its chosen engines, if they are known.
+    `resolved` is the same request with its chosen engines, if they are known. Raises PrivacyComputationError with a
+    JSON pointer into the request for the assessment.
     """
     try:
         return (resolved or resolve_request(asked)).primary.curves
@@ -53,14 +50,11 @@ def curves_of(asked: BoundsRequest, resolved: ResolvedRequest | None = None) -> 
 
 @final
 class Answering:
-    """Answers to questions about one run of an assessment.
+    """Answers to questions about one run of an assessment, each computed once.
 
-    Parameters
-    ----------
-    shares : WorkBudgetShares
-        Division of the allowed work: one share for each distinct question.
-    resolved_requests : Mapping
-        Requests whose engines are already chosen, if known.
+    The trade-off `curves` are those of `run` against the worst case. Answers aim at the relative width `tolerance`.
+    `shares` has one share of the allowed work for each distinct question. `resolved_requests` has requests whose
+    engines are already chosen.
     """
 
     def __init__(
@@ -78,15 +72,14 @@ class Answering:
         """Answers against the strongest attacker, by question, with their enclosures."""
 
     def keep(self, model: ThreatModelSpec, answers: Sequence[ResponseFields]) -> None:
-        """Store answers against the attacker `model`, for policy rules with the same question."""
+        """Store `answers` (fields of responses) against the attacker `model`, each under its `question`."""
         self._known |= {(model, answer["question"]): answer for answer in answers}
 
     def together(self, questions: Mapping[QuestionSpec, str], work: Work) -> None:
-        """Evaluate and store the answers to `questions` against the strongest attacker.
+        """Evaluate and store the answers to `questions` against the strongest attacker, each narrowed by the others.
 
-        Bounds that one answer implies for another number narrow that number. `questions` maps each question to its JSON
-        pointer. `work` is the allowance of the assessment, of which the questions use their share. Raises
-        PrivacyComputationError with the JSON pointer of a question.
+        `questions` maps each question to its JSON pointer in the request. The questions use their share of `work`, the
+        allowance of the assessment. Raises PrivacyComputationError with the JSON pointer of a question.
         """
         asked = [AskedQuestion(question, question, (), pointer) for question, pointer in questions.items()]
         with self._shares.next_share(len(asked)):
@@ -94,12 +87,11 @@ class Answering:
         self._store(list(zip(questions, found, strict=True)))
 
     def _store(self, found: Sequence[tuple[QuestionSpec, EngineAnswer]]) -> None:
-        """Store pairs of a question and its answer against the strongest attacker."""
         self._found.update(found)
         self.keep(self._run.threat_model, [each.answer(asked, conditional=False) for asked, each in found])
 
     def worst_case(self, question: QuestionSpec, pointer: str) -> ResponseFields:
-        """Return the answer to `question` against the strongest attacker.
+        """Return the answer to `question` against the strongest attacker, stored or computed now.
 
         Raises PrivacyComputationError with the JSON pointer `pointer`.
         """
@@ -107,14 +99,14 @@ class Answering:
         known = self._known_answer(model, question)
         if known is None:
             with self._shares.next_share():
-                self._evaluate(question, pointer)
+                self._evaluate_and_store(question, pointer)
             known = self._known[model, question]
         return known
 
     def rule(self, rule: PolicyRule, place: str) -> ResponseFields:
-        """Return the answer to the question of a policy rule at the JSON pointer `place`, against the rule's attacker.
+        """Return the answer to the question of a policy rule against the rule's attacker, stored or computed now.
 
-        A stored answer is used if there is one. Raises PrivacyComputationError with a pointer at or below `place`.
+        `place` is the JSON pointer of the rule. Raises PrivacyComputationError with a pointer at or below it.
         """
         model = attacker_of(rule, self._run)
         if model is None or model == self._run.threat_model:
@@ -127,14 +119,13 @@ class Answering:
         return known
 
     def again(self, rule: PolicyRule, place: str) -> ResponseFields:
-        """Evaluate the question of a policy rule again, with the work that the caller allows.
+        """Compute the answer to a policy rule again, with all work that the caller allows. Store and return it.
 
-        Store the answer and return it. `place` is the JSON pointer of the rule. A rule without an attacker is about the
-        worst case.
+        `place` is the JSON pointer of the rule. Raises PrivacyComputationError with a pointer at or below it.
         """
         model = attacker_of(rule, self._run) or self._run.threat_model
         if model == self._run.threat_model:
-            self._evaluate(rule.question, f"{place}/question")
+            self._evaluate_and_store(rule.question, f"{place}/question")
         else:
             self.keep(model, [self._ruled(rule, place)])
         return self._known[model, rule.question]
@@ -143,13 +134,9 @@ class Answering:
         asked, places = ruled(self._run, rule, place, self._tolerance)
         return evaluate_nested(asked, places, self._resolved_requests.get(asked))["answers"][0]
 
-    def _evaluate(self, question: QuestionSpec, pointer: str) -> None:
-        """Evaluate and store the answer to `question` against the strongest attacker.
-
-        Bounds that the stored answers to other questions imply narrow the answer. A stored answer to the question that
-        was cut short is evaluated again, and the narrower answer is stored. Raises PrivacyComputationError with the
-        JSON pointer `pointer`.
-        """
+    def _evaluate_and_store(self, question: QuestionSpec, pointer: str) -> None:
+        # A stored answer that was cut short is evaluated again. Bounds that other stored answers imply narrow the
+        # answer.
         before = self._found.get(question)
         try:
             if before is None:
@@ -164,11 +151,6 @@ class Answering:
         self._store([(question, last)])
 
     def _known_answer(self, model: ThreatModelSpec, question: QuestionSpec) -> ResponseFields | None:
-        """Return a stored answer against the attacker `model` that answers the question, or None.
-
-        The stored answer belongs to an equal question, or to a trade-off question that contains the requested rate. The
-        result then has the point at this rate alone.
-        """
         found = self._known.get((model, question))
         if found is not None or not isinstance(question, TradeOffQuestion):
             return found
@@ -181,9 +163,10 @@ class Answering:
 
 
 def contains(asked: QuestionSpec, question: QuestionSpec) -> bool:
-    """Return whether both are trade-off questions, and `asked` has the only false positive rate of `question`.
+    """Return whether the answer to the trade-off question `asked` has the only point that `question` asks for.
 
-    Both must have the same direction. The result is False if `question` has several rates.
+    Both questions have the same direction then. The result is False for other questions, and if `question` has several
+    rates.
     """
     if not (isinstance(asked, TradeOffQuestion) and isinstance(question, TradeOffQuestion)):
         return False
@@ -217,9 +200,9 @@ def ruled(run: AssessedRun, rule: PolicyRule, place: str, tolerance: float) -> t
 
 
 def distinct(rules: Sequence[PolicyRule], questions: Sequence[QuestionSpec]) -> int:
-    """Return how many distinct pairs of attacker and question the policy rules have.
+    """Return how many distinct pairs of attacker and question `rules` have that are not among `questions`.
 
-    Pairs without a named attacker whose question is among `questions` do not count.
+    `questions` are about the worst case. A rule without an attacker is, too.
     """
     asked = {(rule.threat_model, rule.question) for rule in rules}
     return len(asked - {(None, question) for question in questions})

@@ -1,7 +1,4 @@
-"""Assessment resource, `POST /v1/assessments`: all attackers, the hazards, a statement and a decision about one run.
-
-A hazard is a known way in which a run is less private than described.
-"""
+"""Assessment resource, `POST /v1/assessments`: all attackers, the hazards, a statement and a decision about one run."""
 
 from __future__ import annotations
 
@@ -62,11 +59,11 @@ BESIDE: Final = 8_000
 @final
 @dataclass(frozen=True, slots=True)
 class AssessmentPlans:
-    """Engines chosen for an assessment: for the judged run, its attackers and its requests for bounds.
+    """Engines chosen for an assessment.
 
-    The judged run (`settled`) has the changes of all present hazards. `reads_mu` is whether to compute mu, which
-    summarises the curve and is skipped if it is too expensive. A hazard is a known way in which a run is less private
-    than described.
+    `settled` is the run with the changes of all present hazards, to which all numbers belong. `attackers` are those
+    weaker than the worst case. `reads_mu` is whether mu of Gaussian differential privacy is inexpensive enough to be
+    computed.
     """
 
     settled: RunWithHazards
@@ -75,26 +72,12 @@ class AssessmentPlans:
     reads_mu: bool
 
 
-def compute_assessment(request: AssessmentsRequest, digest: str, engine_version: str) -> ResponseFields:
-    """Return the assessment of a run as fields of the response.
-
-    `digest` and `engine_version` become fields of the response. Raises the error of the first part that the service
-    cannot answer.
-    """
+def _compute_assessment(request: AssessmentsRequest, digest: str, engine_version: str) -> ResponseFields:
     return _response(request, _planned(request)[0], digest, engine_version)
 
 
 @final
 class _Figures(NamedTuple):
-    """Numbers of an assessment, computed within one allowance of work.
-
-    `answers` are those of the worst case to the standard questions, and `power` is that at the false positive rate of
-    the context. `relaxed` are the fields of weaker attackers, and `others` the attackers without answers. `rules` are
-    the answered rules of the policy. `gdp` is the summary by mu of Gaussian differential privacy, and None if it is too
-    expensive or does not exist (`gdp_summary`). `point` compares the power of the curve with that which one (epsilon,
-    delta) allows, or is None (`one_point`).
-    """
-
     answers: list[dict[str, Any]]
     power: dict[str, Any]
     relaxed: list[dict[str, Any]]
@@ -104,11 +87,7 @@ class _Figures(NamedTuple):
     point: dict[str, Any] | None
 
 
-def _figures(request: AssessmentsRequest, plans: AssessmentPlans, assumptions: tuple[Any, ...]) -> _Figures:
-    """Return the numbers of an assessment. Raise UnsupportedCombination for an attestation that does not apply.
-
-    `plans` has the chosen engines.
-    """
+def _compute_figures(request: AssessmentsRequest, plans: AssessmentPlans, assumptions: tuple[Any, ...]) -> _Figures:
     run, context = plans.settled.run, request.context
     questions = standard_questions(context)
     with at_most(MOST_WORK) as work:
@@ -117,9 +96,9 @@ def _figures(request: AssessmentsRequest, plans: AssessmentPlans, assumptions: t
         asked = _worst_case_request(request, run)
         curves = curves_of(asked, plans.resolved_requests.get(asked))
         asking = Answering(run, request.relative_tolerance, curves, shares, plans.resolved_requests)
-        asking.together(_of_worst_case(request, run, questions), work)
+        asking.together(_worst_case_questions_with_pointers(request, run, questions), work)
         answers = [asking.worst_case(question, "/context") for question in questions]
-        relaxed, others = _relaxed(run, plans, shares, asking)
+        relaxed, others = _answers_of_weaker_attackers(run, plans, shares, asking)
         rules = Rules(request, asking)
         relaxed_assumptions = [code for each in relaxed for code in each["assumptions"]]
         check_attested(context, (*assumptions, *relaxed_assumptions, *rules.assumptions))
@@ -130,13 +109,9 @@ def _figures(request: AssessmentsRequest, plans: AssessmentPlans, assumptions: t
     return _Figures(answers, power, relaxed, others, rules, gdp, point)
 
 
-def _of_worst_case(
+def _worst_case_questions_with_pointers(
     request: AssessmentsRequest, run: AssessedRun, standard: Sequence[QuestionSpec]
 ) -> dict[QuestionSpec, str]:
-    """Return the questions of an assessment about the strongest attacker, with the JSON pointer of each.
-
-    These are the `standard` questions and those of policy rules, except points that a standard curve contains.
-    """
     found = dict.fromkeys(standard, "/context")
     for index, rule in enumerate(_rules_of(request)):
         is_listed = any(contains(each, rule.question) for each in found)
@@ -151,10 +126,11 @@ def _response(request: AssessmentsRequest, plans: AssessmentPlans, digest: str, 
     model = threat_model_of(run.threat_model)
     known = caveats(mechanism_of(request.mechanism), model)
     assumptions = known.assumptions + assumptions_of(model, mechanism_of(request.mechanism))
-    answers, power, relaxed, others, rules, gdp, point = _figures(request, plans, assumptions)
+    answers, power, relaxed, others, rules, gdp, point = _compute_figures(request, plans, assumptions)
     everybody = assessed(assumptions, context)
     grounds = RulingGrounds(described, settled, everybody, rules.assumptions_of)
-    decided = _apply_policy(request, rules.rule_results(grounds), grounds, digest)
+    results = rules.rule_results(grounds)
+    decided = None if request.policy is None else decision(request.policy, results, digest, grounds)
     numbers = Numbers(
         epsilon=answers[0],
         power=power["value"],
@@ -188,11 +164,8 @@ def _response(request: AssessmentsRequest, plans: AssessmentPlans, digest: str, 
     }
 
 
-def judged_of(request: AssessmentsRequest) -> RunWithHazards:
-    """Return the run with the changes of its hazards, or the described run if the changed run cannot be computed.
-
-    A hazard is a known way in which a run is less private than described.
-    """
+def _judged_of(request: AssessmentsRequest) -> RunWithHazards:
+    # the described run if the changed run cannot be computed
     described = AssessedRun.of(request)
     found = judged(described)
     if found.changes:
@@ -223,28 +196,9 @@ def _power_at(rate: float, answer: ResponseFields) -> ResponseFields:
     return next(each["power"] for each in answer["points"] if each["false_positive_rate"] == rate)
 
 
-def _apply_policy(
-    request: AssessmentsRequest, rule_results: Sequence[ResponseFields], grounds: RulingGrounds, digest: str
-) -> ResponseFields | None:
-    """Return the decision of the policy in `request` as fields of `Decision`, or None without a policy.
-
-    `rule_results` are the results of its rules, `grounds` what else the verdict rests on, and `digest` is that of the
-    request.
-    """
-    if request.policy is None:
-        return None
-    return decision(request.policy, rule_results, digest, grounds)
-
-
-def _relaxed(
+def _answers_of_weaker_attackers(
     run: AssessedRun, plans: AssessmentPlans, shares: WorkBudgetShares, asking: Answering
 ) -> tuple[list[dict[str, Any]], list[NotApplicable]]:
-    """Return the weaker attackers with their answers, and the list of attackers without answers, with the reasons.
-
-    The former are fields of `AssessedThreatModel`. If the answers against an attacker have another worst case beside
-    them than that of the run (another neighbouring relation), this worst case precedes the first such attacker.
-    `asking` stores the answers, and `shares` divides the allowed work.
-    """
     fields: list[dict[str, Any]] = []
     others, shown = list(plans.attackers.others), [run.threat_model]
     for asked, _ in plans.attackers.requests:
@@ -281,8 +235,7 @@ def _worst_case_request(request: AssessmentsRequest, run: AssessedRun) -> Bounds
 
 
 def _planned(request: AssessmentsRequest) -> tuple[AssessmentPlans, Quote]:
-    """Return the engines chosen for all attackers and rules of an assessment, and the estimated cost (microseconds)."""
-    described, settled = AssessedRun.of(request), judged_of(request)
+    described, settled = AssessedRun.of(request), _judged_of(request)
     refuse_disputed(described.mechanism, described.threat_model)  # the response shows this run, too
     run = settled.run
     asked = [(_worst_case_request(request, run), {"/questions": "/context"})]
@@ -299,11 +252,7 @@ def _planned(request: AssessmentsRequest) -> tuple[AssessmentPlans, Quote]:
     )
 
 
-def assessment_quote(request: AssessmentsRequest) -> Quote:
-    """Return the estimated cost of an assessment over all attackers and rules, in microseconds of CPU time.
-
-    An assessment never runs in the event loop.
-    """
+def _assessment_quote(request: AssessmentsRequest) -> Quote:
     plans, priced = _planned(request)
     most = math.ceil(MOST_WORK + SECOND_WORK) + BESIDE
     cost, prepared = min(priced.cost, most), Planned(plans, _response)
@@ -317,16 +266,13 @@ EXIT_CODES: Final[Mapping[str | None, int]] = {None: 0, "met": 0, "met_if_attest
 def exit_code(response: AssessmentsResponse) -> int:
     """Return the exit status of the command for an assessment.
 
-    It is 0 if no policy stops the run, 1 if the policy stops it, and 3 if only an attestation is missing.
+    The status is 0 if no policy stops the run, 1 if the policy stops the run, and 3 if only an attestation is missing.
     """
     return EXIT_CODES.get(response.verdict, 1)
 
 
-def decision_log_fields(response: AssessmentsResponse) -> dict[str, Any] | None:
-    """Return the log entry of a decision: ids, verdict, subject, and missing attestations; None without a policy.
-
-    Texts from clients have at most 200 characters each, without control characters.
-    """
+def _decision_log_fields(response: AssessmentsResponse) -> dict[str, Any] | None:
+    # texts from clients have at most 200 characters each, without control characters
     decided, context = response.decision, response.context
     if decided is None:
         return None
@@ -351,10 +297,10 @@ ASSESSMENTS: Final = Computation(
     examples=ASSESSMENT_EXAMPLES,
     request_type=AssessmentsRequest,
     response_type=AssessmentsResponse,
-    function=compute_assessment,
-    quote=assessment_quote,
+    function=_compute_assessment,
+    quote=_assessment_quote,
     files=("policy", "context"),
     bare_member="mechanism",
     exit_code=exit_code,
-    decision=decision_log_fields,
+    decision=_decision_log_fields,
 )

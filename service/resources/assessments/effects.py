@@ -12,10 +12,7 @@ Effect = Literal["none", "numbers_changed", "limits_undecided", "no_bound"]
 
 @final
 class HazardRow(NamedTuple):
-    """Text of a hazard. `effect` applies if the hazard is present; `why` explains the effect, or its absence.
-
-    A hazard is a known way in which a run is less private than described.
-    """
+    """Text of a hazard. `effect` applies if the hazard is present; `why` explains the effect, or its absence."""
 
     title: str
     remedy: str

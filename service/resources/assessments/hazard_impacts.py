@@ -1,7 +1,4 @@
-"""Impacts of hazards: epsilon of the training run if the hazard is real.
-
-A hazard is a known way in which a run is less private than described.
-"""
+"""Impacts of hazards: epsilon of the training run if the hazard is real."""
 
 from __future__ import annotations
 
@@ -27,10 +24,10 @@ HazardImpacts: TypeAlias = list[ResponseFields]
 
 
 def as_shuffled(run: AssessedRun) -> HazardImpacts:
-    """Return the epsilon (nats) of the run with shuffled epochs instead of Poisson samples, as a list of one entry.
+    """Return the epsilon of the run with shuffled epochs instead of Poisson samples, as fields of a `Consequence`.
 
-    Its lower and upper bound come from different theorems. The list is empty if the number of records is unknown, and
-    for other mechanisms than a DP-SGD run of one phase.
+    The list has one entry. It is empty if the number of records is unknown, and for other mechanisms than a DP-SGD run
+    of one phase.
     """
     mechanism, context = run.mechanism, run.context
     size = max(run.sizes, default=None)
@@ -49,25 +46,22 @@ def as_shuffled(run: AssessedRun) -> HazardImpacts:
     # Shuffled runs have their own neighbouring relation. The records are those of the privacy unit.
     model = WorstCaseThreatModel(type="worst_case", records=run.threat_model.records)
     made = lambda: DpsgdMechanism(**described)  # noqa: E731
-    return _epsilon("Epsilon with shuffled epochs.", made, replace(run, threat_model=model))
+    return _epsilon_of_changed_run("Epsilon with shuffled epochs.", made, replace(run, threat_model=model))
 
 
 def changed_alone(change: Change, run: AssessedRun) -> HazardImpacts:
-    """Return fields of a `Consequence` with the epsilon (nats) of `run` after `change` alone, in a list of one or none.
+    """Return the epsilon of `run` after `change` alone, at the delta of its context, as fields of a `Consequence`.
 
-    The delta is that of the context of the assessment. The list is empty if the changed run cannot be described or the
-    service cannot answer for this run. A hazard is a known way in which a run is less private than
-    described.
+    The list has one entry. It is empty if the changed run cannot be described or the service cannot answer for it.
     """
     made = made_by(change, run.mechanism)
-    return [] if made is None else _epsilon(_text(change), lambda: made, run)
+    return [] if made is None else _epsilon_of_changed_run(_text(change), lambda: made, run)
 
 
 def judged_alone(change: Change, judged: AssessedRun, epsilon: ResponseFields) -> HazardImpacts:
-    """Return fields of a `Consequence` of `change`, the only change of the judged run, as a list of one entry.
+    """Return `epsilon`, the answer for the run `judged`, as fields of a `Consequence` in a list of one entry.
 
-    `epsilon` is the answer for the judged run that the entry states. The judged run is the described run with the
-    changes of all present hazards. A hazard is a known way in which a run is less private than described.
+    `change` is the only change of this run, and its text begins the entry.
     """
     return [_consequence(_text(change), judged.mechanism, judged.threat_model, epsilon)]
 
@@ -75,11 +69,11 @@ def judged_alone(change: Change, judged: AssessedRun, epsilon: ResponseFields) -
 def tuning_advice(run: AssessedRun, epsilon: ResponseFields, described: MechanismSpec) -> str | None:
     """Return how much a geometric number of tuning runs would reduce epsilon, as a sentence, or None.
 
-    `epsilon` (nats) is the answer for the judged `run`, a selection among a fixed number of runs of the mechanism
-    `described`. The result is None if epsilon would not fall, or one of both numbers has no finite upper bound.
+    `run` selects among a fixed number of runs of the mechanism `described`, and `epsilon` is the answer for it. The
+    result is None if epsilon would not fall, or if one of both epsilons has no finite upper bound.
     """
     runs = run.context.tuning_runs or 1
-    drawn = _epsilon("", lambda: drawn_run(described, runs), run)
+    drawn = _epsilon_of_changed_run("", lambda: drawn_run(described, runs), run)
     if not drawn or epsilon["upper"] is None:
         return None
     fixed, less = epsilon["upper"], drawn[0]["answer"]["upper"]
@@ -101,13 +95,8 @@ def _consequence(
     return {"text": text, "mechanism": mechanism, "threat_model": threat_model, "answer": answer}
 
 
-def _epsilon(text: str, make: Callable[[], MechanismSpec], run: AssessedRun) -> HazardImpacts:
-    """Return fields of a `Consequence` with `text`, and with the epsilon of the run whose mechanism `make` returns.
-
-    A hazard changed this run. The attacker and delta are those of `run`. The list has one entry; it is empty if the run
-    cannot be described, or if the service cannot answer for the run. A hazard is a known way in which a run is less
-    private than described.
-    """
+def _epsilon_of_changed_run(text: str, make: Callable[[], MechanismSpec], run: AssessedRun) -> HazardImpacts:
+    # the impact of a hazard that changes the run: none without a description of the changed run or an answer for it
     try:
         asked = BoundsRequest(
             mechanism=make(),

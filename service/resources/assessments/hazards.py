@@ -29,12 +29,11 @@ HIDDEN: Final = 1.1
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """Bounds of the judged run (with the changes of its hazards) against the worst case.
+    """Bounds of the run with the changes of its hazards, against the worst case.
 
-    `epsilon` (nats) is the answer at the delta that the context of the request states. `power` is the safe value of the
-    largest power of an attack at the false positive rate of the context. `power_of_one_point` is the power that this
-    epsilon alone would allow, or None (`one_point`). `relaxed` is whether there are answers against weaker attackers. A
-    hazard is a known way in which a run is less private than described.
+    `epsilon` is the answer at the delta of the context. `power` is an upper bound of the power at the false positive
+    rate of the context, and `power_of_one_point` the power that this (epsilon, delta) alone would allow, or None
+    (`one_point`). `relaxed` is whether there are answers against weaker attackers.
     """
 
     epsilon: ResponseFields
@@ -46,10 +45,10 @@ class Numbers:
 def assessed_hazards(
     known: Sequence[Hazard], run: AssessedRun, judged: RunWithHazards, numbers: Numbers
 ) -> list[ResponseFields]:
-    """Return the hazards (known ways in which such a run leaks more than its description says), present ones first.
+    """Return all hazards of an assessment as fields of `AssessedHazard`, those that are present first.
 
-    `known` are the hazards of the described mechanism, and `run` is the run with its context. `judged` is the run with
-    the changes of its present hazards, which sentences name. `numbers` are the answers that some sentences quote.
+    `known` are the hazards of the described mechanism. `run` is the described run, and `judged` the run with the
+    changes of its present hazards. Sentences quote `numbers`.
     """
     found = [*_of_changes(known, run, judged, numbers), *_of_the_mechanism(known, run), *_of_the_context(run, numbers)]
     return sorted(found, key=lambda each: each["status"] != "present")
@@ -64,12 +63,10 @@ def _hazard(
     failed: bool = False,
     advice: str | None = None,
 ) -> ResponseFields:
-    """Return a hazard with this code, text and status as fields of `AssessedHazard`.
+    """Return a hazard as fields of `AssessedHazard`, with the fixed texts for its code.
 
-    The status "present" means that the context of the request shows the hazard. The service then assesses a changed
-    run, in which the hazard is part of the description. `failed` is whether no mechanism describes that run.
-    `consequences` are numbers with the effect of the hazard. `advice` is a sentence after the fixed text ("remedy")
-    that says how to avoid the hazard. A hazard is a known way in which a run is less private than described.
+    The status "present" means that the context of the request shows the hazard. `failed` is whether no mechanism
+    describes the run with this hazard, so that the run has no bound. `advice` is a sentence after the fixed remedy.
     """
     row = HAZARDS[code]
     effect, why = (row.effect, row.why) if status == "present" else ("none", POSSIBLE)
@@ -164,7 +161,7 @@ def _of_the_context(run: AssessedRun, numbers: Numbers) -> Iterator[ResponseFiel
 
 
 def largest_delta(run: AssessedRun) -> float:
-    """Return the smallest delta at which (epsilon, delta)-DP allows the publication of a record: 1/(number of records).
+    """Return 1/(number of records), above which (epsilon, delta)-DP would allow the publication of a record.
 
     The largest stated number of records counts. If none is stated, it is the size of the largest stated batch, or 1.
     """

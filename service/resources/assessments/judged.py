@@ -1,7 +1,7 @@
 """Run that an assessment judges: the described run with the changes of all present hazards that change numbers.
 
 If the hazard is real, the changed run reveals at least as much as the described run. Changes accumulate: each applies
-to the run that the previous changes left. A hazard is a known way in which a run is less private than described.
+to the run that the previous changes left.
 """
 
 from __future__ import annotations
@@ -51,8 +51,7 @@ Training: TypeAlias = DpsgdMechanism | NoisySgdMechanism | PoissonSampledMechani
 class AssessedRun:
     """Training run to be assessed: mechanism, context, and the worst case as the attacker.
 
-    The worst case counts the records of one privacy unit. For a selection among tuning runs, `composed` is the
-    composition of all runs, which bounds the selection.
+    The worst case counts the records of one privacy unit.
     """
 
     mechanism: MechanismSpec
@@ -63,10 +62,7 @@ class AssessedRun:
 
     @property
     def for_relaxed(self) -> MechanismSpec:
-        """Mechanism whose answers bound those of this run, if attackers are weaker than the worst case.
-
-        It is the composition of all tuning runs if the mechanism selects among them, and else the mechanism itself.
-        """
+        """Mechanism for attackers weaker than the worst case: `composed`, or the mechanism itself without it."""
         return self.mechanism if self.composed is None else self.composed
 
     @staticmethod
@@ -97,12 +93,11 @@ class AssessedRun:
 class Change(NamedTuple):
     """Change of the described training run by a hazard that is present.
 
-    A hazard is a known way in which a run is less private than described.
-
     Attributes
     ----------
     make : callable
-        Returns the changed mechanism. Returns None, or raises ValidationError, if the changed run cannot be described.
+        Takes a mechanism and returns the changed one. Returns None, or raises ValidationError, if the changed run
+        cannot be described.
     text : str
         Description of the changed run, to follow "the run".
     attained : bool
@@ -119,10 +114,9 @@ class Change(NamedTuple):
 @final
 @dataclass(frozen=True, slots=True)
 class RunWithHazards:
-    """Run with the changes of its hazards, the list of these changes, and the hazards that could not be expressed.
+    """Run with the changes of its hazards.
 
-    `failed` lists the hazards whose changed run cannot be described. A hazard is a known way in which a run is less
-    private than described.
+    `changes` are those that are contained in `run`. `failed` lists the hazards whose changed run cannot be described.
     """
 
     run: AssessedRun
@@ -133,31 +127,24 @@ class RunWithHazards:
     def is_attained(self) -> bool:
         """Whether lower bounds for the run with the changes are also lower bounds for the run that takes place.
 
-        This holds if every change describes what happens for some data, and is no mere upper bound. A hazard is a known
-        way in which a run is less private than described.
+        This holds if every change is attained (`Change.attained`).
         """
         return all(each.attained for each in self.changes)
 
     @property
     def text(self) -> str | None:
-        """Sentence about the changes that hazards made to the run, or None without changes.
-
-        A hazard is a known way in which a run is less private than described.
-        """
+        """Sentence about the changes that hazards made to the run, or None without changes."""
         if not self.changes:
             return None
         return f"All numbers are for the run {', '.join(each.text for each in self.changes)}."
 
     def undone(self, run: AssessedRun) -> RunWithHazards:
-        """Return the described run with every change marked as failed, because the changed run cannot be computed."""
+        """Return the described run `run` without changes, and all hazards of the changes as failed."""
         return RunWithHazards(run, (), (*self.failed, *(each.code for each in self.changes)))
 
 
 def judged(run: AssessedRun) -> RunWithHazards:
-    """Return the run with the changes of all hazards that are present.
-
-    A hazard is a known way in which a run is less private than described.
-    """
+    """Return the run with the changes of all present hazards, applied one after the other."""
     found, failed, mechanism = list[Change](), list[HazardCode](), run.mechanism
     for change in changes(run):
         made = made_by(change, mechanism)
@@ -168,7 +155,7 @@ def judged(run: AssessedRun) -> RunWithHazards:
             found.append(change)
     composed = None
     if any(each.code == "tuning_not_accounted" for each in found) and isinstance(mechanism, SelectedMechanism):
-        composed = all_runs(mechanism.mechanism, run.context.tuning_runs or 1)
+        composed = _all_runs(mechanism.mechanism, run.context.tuning_runs or 1)
     return RunWithHazards(replace(run, mechanism=mechanism, composed=composed), tuple(found), tuple(failed))
 
 
@@ -182,10 +169,7 @@ def made_by(change: Change, mechanism: MechanismSpec) -> MechanismSpec | None:
 
 
 def changes(run: AssessedRun) -> list[Change]:
-    """Return the changes of the present hazards, in the order of their application.
-
-    A hazard is a known way in which a run is less private than described.
-    """
+    """Return the changes of the hazards that are present in `run`, in the order of their application."""
     found = (_microbatches(run), _consistent_rate(run), _accumulation(run), _tuning(run))
     return [each for each in found if each is not None]
 
@@ -206,17 +190,13 @@ def _half_the_noise(spec: MechanismSpec) -> MechanismSpec | None:
 
 
 def _with_half_the_noise(node: MechanismSpec) -> MechanismSpec | None:
-    """Return a training step with half of the noise multiplier, as if averages of gradients were clipped.
-
-    One record may reverse such an average, which doubles the sensitivity. Mechanisms without noise on gradients are
-    returned unchanged. None means that the noise relative to a clipped average is unknown. Raises ValidationError for
-    too little noise.
-    """
+    # One record may reverse a clipped average of gradients, which doubles the sensitivity. None: the noise relative to
+    # a clipped average is unknown.
     match node:
         case DpsgdMechanism(noise_multiplier=tuple() as noises):
-            return remade(node, noise_multiplier=tuple(each / 2 for each in noises))
+            return _remade(node, noise_multiplier=tuple(each / 2 for each in noises))
         case DpsgdMechanism(noise_multiplier=float() as noise):
-            return remade(node, noise_multiplier=noise / 2)
+            return _remade(node, noise_multiplier=noise / 2)
         case GaussianMechanism(noise_multiplier=noise):
             return GaussianMechanism(type="gaussian", noise_multiplier=noise / 2)
         case LaplaceMechanism(noise_multiplier=noise):
@@ -237,15 +217,15 @@ def _consistent_rate(run: AssessedRun) -> Change | None:
     text = f"at the larger of the stated sampling rate and the rate of its batches, {rounded_up(rate)}"
     if any(_counts_epochs(node) for node in nodes_of(run.mechanism) if _stated_rates(node)):
         text += ", with the steps of its epochs at the smaller rate"
-    return Change("sample_rate_inconsistent", text, partial(mapped, change=partial(_at_least, rate=rate)))
+    return Change("sample_rate_inconsistent", text, partial(mapped, change=partial(_with_rate_at_least, rate=rate)))
 
 
 def inconsistent_rate(run: AssessedRun) -> float | None:
     """Return the sampling rate of the batches in the context if a step of the mechanism cannot have it, else None.
 
-    The rate is the batch size over the smallest stated size of the data set. It contradicts a step whose stated rates
-    are all more than 1 % smaller, or all more than 1 % larger. The result is None if the context states no batch size,
-    or no size of the data set is stated.
+    The rate is the batch size over the smallest stated size of the data set. A step cannot have it if all its stated
+    rates are more than 1 % smaller, or all more than 1 % larger. The result is None if the context states no batch
+    size, or no size of the data set is stated.
     """
     batch, sizes = run.context.batch_size, run.sizes
     if batch is None or not sizes:
@@ -257,7 +237,6 @@ def inconsistent_rate(run: AssessedRun) -> float | None:
 
 
 def _stated_rates(node: MechanismSpec) -> tuple[float, ...]:
-    """Return the sampling rates of the mechanism `node` if it states rates instead of sizes, else no rates."""
     if isinstance(node, PoissonSampledMechanism):
         return (node.sample_rate,)
     if isinstance(node, DpsgdMechanism) and node.batch_size is None and node.sample_rate is not None:
@@ -269,20 +248,17 @@ def _counts_epochs(node: MechanismSpec) -> bool:
     return isinstance(node, DpsgdMechanism) and node.epochs is not None and node.sampling != "shuffled"
 
 
-def _at_least(node: MechanismSpec, rate: float) -> MechanismSpec:
-    """Return the mechanism `node` with sampling rates of at least `rate`.
-
-    Where the run is described by epochs, the number of steps is that of these epochs at the smaller of both rates.
-    """
+def _with_rate_at_least(node: MechanismSpec, rate: float) -> MechanismSpec:
+    # In a run described by epochs, the number of steps is that of these epochs at the smaller of both rates.
     match node:
         case PoissonSampledMechanism(sample_rate=stated, mechanism=inner):
             return PoissonSampledMechanism(type="poisson_sampled", sample_rate=max(stated, rate), mechanism=inner)
         case DpsgdMechanism() if _stated_rates(node):
-            larger = remade(node, sample_rate=_each(node, lambda stated: max(stated, rate)))
+            larger = _remade(node, sample_rate=_each(node, lambda stated: max(stated, rate)))
             if not _counts_epochs(node):
                 return larger
             smaller = {"sample_rate": _each(node, lambda stated: min(stated, rate)), "steps": None}
-            return remade(larger, steps=remade(node, **smaller, epochs=node.epochs).steps)
+            return _remade(larger, steps=_remade(node, **smaller, epochs=node.epochs).steps)
         case _:
             return node
 
@@ -297,25 +273,25 @@ def _accumulation(run: AssessedRun) -> Change | None:
     if passes is None or passes == 1 or not run.trains or batches_are_between_updates(run):
         return None
     text = f"with batches {passes} times as large, because the stated batches may be those of one backward pass"
-    return Change("gradient_accumulation_counted", text, partial(mapped, change=partial(_with_passes, passes=passes)))
+    return Change(
+        "gradient_accumulation_counted",
+        text,
+        partial(mapped, change=partial(_with_records_of_all_passes, passes=passes)),
+    )
 
 
 def batches_are_between_updates(run: AssessedRun) -> bool:
-    """Return whether the batch size of the context, counted between two updates of the model, determines the rate.
+    """Return whether the sampling rate follows from the batch size in the context and the size of the data set.
 
-    The rate then counts all backward passes between two updates. The size of the data set must be known, and no step
-    may state several rates, because one batch size does not determine the rates of a schedule.
+    The batch size counts all records between two updates of the model. The result is False if one of both sizes is
+    unknown, or if a step states several rates, because one batch size does not determine the rates of a schedule.
     """
     schedules = [node for node in nodes_of(run.mechanism) if len(set(_stated_rates(node))) > 1]
     return run.context.batch_size is not None and bool(run.sizes) and not schedules
 
 
-def _with_passes(node: MechanismSpec, passes: int) -> MechanismSpec | None:
-    """Return a training step with `passes` times the stated sampling rate or batch size, at most all records.
-
-    The step then counts the records of all its backward passes. The number of steps does not grow. Other mechanisms
-    are returned unchanged. The result is None for noisy SGD, whose noise for larger batches is unknown.
-    """
+def _with_records_of_all_passes(node: MechanismSpec, passes: int) -> MechanismSpec | None:
+    # The step counts the records of all its backward passes. The number of steps does not grow.
     if isinstance(node, NoisySgdMechanism):
         return None  # a mean over more records moves less: its noise is unknown
     if isinstance(node, PoissonSampledMechanism):
@@ -324,8 +300,8 @@ def _with_passes(node: MechanismSpec, passes: int) -> MechanismSpec | None:
     if not isinstance(node, DpsgdMechanism):
         return node
     if node.batch_size is not None and node.dataset_size is not None:
-        return remade(node, batch_size=min(node.batch_size * passes, node.dataset_size))
-    return remade(node, sample_rate=_each(node, lambda stated: min(stated * passes, 1.0)))
+        return _remade(node, batch_size=min(node.batch_size * passes, node.dataset_size))
+    return _remade(node, sample_rate=_each(node, lambda stated: min(stated * passes, 1.0)))
 
 
 def _tuning(run: AssessedRun) -> Change | None:
@@ -335,31 +311,25 @@ def _tuning(run: AssessedRun) -> Change | None:
     text = f"selected as the best of {runs} runs, by a score that may depend on the data"
     if runs > LARGEST_TRIALS:
         text = f"repeated {runs} times with all results released, because the best of {runs} runs was chosen"
-    return Change("tuning_not_accounted", text, partial(best_run, runs=runs))
+    return Change("tuning_not_accounted", text, partial(_best_run, runs=runs))
 
 
-def best_run(spec: MechanismSpec, runs: int) -> MechanismSpec:
-    """Return the selection of the best of `runs` training runs of the mechanism `spec`.
-
-    More than `LARGEST_TRIALS` runs are composed, as if all were released.
-    """
+def _best_run(spec: MechanismSpec, runs: int) -> MechanismSpec:
+    # more runs than LARGEST_TRIALS are composed, as if all were released
     if runs > LARGEST_TRIALS:
-        return all_runs(spec, runs)
+        return _all_runs(spec, runs)
     return SelectedMechanism(type="selected", mechanism=spec, trials=FixedTrialCount(type="fixed", count=runs))
 
 
 def drawn_run(spec: MechanismSpec, runs: int) -> MechanismSpec:
-    """Return the selection among a geometric number of training runs of `spec`, with the mean `runs`."""
+    """Return the selection among a random number of training runs of `spec`: geometric, with the mean `runs`."""
     return SelectedMechanism(
         type="selected", mechanism=spec, trials=GeometricTrialCount(type="geometric", mean=float(runs))
     )
 
 
-def all_runs(spec: MechanismSpec, runs: int) -> MechanismSpec:
-    """Return the composition of `runs` training runs of the mechanism `spec`, as if all were released.
-
-    The run that was chosen and released is a function of all runs.
-    """
+def _all_runs(spec: MechanismSpec, runs: int) -> MechanismSpec:
+    # the released run is a function of all runs
     return RepeatedMechanism(type="repeated", mechanism=spec, steps=runs)
 
 
@@ -390,11 +360,8 @@ def mapped(spec: MechanismSpec, change: Maker) -> MechanismSpec | None:
             return change(spec)
 
 
-def remade(node: DpsgdMechanism, **changed: Any) -> DpsgdMechanism:
-    """Return the DP-SGD run `node` with the `changed` fields; the number of steps, or of shuffled epochs, is kept.
-
-    Raises ValidationError for values outside their ranges.
-    """
+def _remade(node: DpsgdMechanism, **changed: Any) -> DpsgdMechanism:
+    # keeps the number of steps, or of shuffled epochs
     shuffled = node.sampling == "shuffled"
     kept: dict[str, Any] = {
         "noise_multiplier": node.noise_multiplier,

@@ -1,7 +1,6 @@
 """Rules of a policy: their answers, each evaluated once, and a second evaluation of undecided rules.
 
-A *rule* is a question with a limit. The *judged* run has the changes of all hazards; the *described* run has none. A
-hazard is a known way in which a run is less private than described.
+A *rule* is a question with a limit. The *judged* run has the changes of all hazards; the *described* run has none.
 """
 
 from __future__ import annotations
@@ -28,10 +27,7 @@ SECOND_WORK: Final = 4e6
 
 @final
 class Rules:
-    """Rules of the policy of a request, answered for the run with the changes of its hazards.
-
-    A hazard is a known way in which a run is less private than described.
-    """
+    """Rules of the policy of a request, answered for the run with the changes of its hazards."""
 
     def __init__(self, request: AssessmentsRequest, asking: Answering) -> None:
         self._request, self._asking = request, asking
@@ -54,13 +50,17 @@ class Rules:
         return assumptions_of(threat_model_of(rule.threat_model), mechanism_of(self._request.mechanism))
 
     def answer(self) -> None:
-        """Answer every rule with the work that the caller allows. Raises PrivacyComputationError with a pointer."""
+        """Answer every rule of the policy with the work that the caller allows, and store the answers.
+
+        Raises PrivacyComputationError with the JSON pointer of a part of a rule.
+        """
         self._answers = [self._asking.rule(rule, _place(index)) for index, rule in enumerate(self._rules)]
 
     def rule_results(self, grounds: RulingGrounds) -> list[ResponseFields]:
-        """Return the result of every rule. Rules that are undecided for lack of work are evaluated again.
+        """Return the result of every rule as fields of `Ruling`, after `answer`.
 
-        `grounds` are those of verdicts other than the numbers.
+        Rules that are undecided for lack of work are evaluated again. `grounds` is what the verdicts rest on beside the
+        numbers.
         """
         with at_most(SECOND_WORK) as work:
             again = [index for index, rule in enumerate(self._rules) if _is_cut_short(rule, self._answers[index])]
@@ -68,7 +68,7 @@ class Rules:
             for index in again:
                 with shares.next_share():
                     self._answers[index] = self._asking.again(self._rules[index], _place(index))
-            described = _Described(self._request, grounds.run, shares)
+            described = _DescribedRunAnswers(self._request, grounds.run, shares)
             return [
                 ruling(rule, answer, grounds, lambda index=index, rule=rule: described.answer(rule, _place(index)))
                 for index, (rule, answer) in enumerate(zip(self._rules, self._answers, strict=True))
@@ -76,22 +76,12 @@ class Rules:
 
 
 @final
-class _Described:
-    """Answers to rules for the run as described, without hazards.
-
-    The trade-off curves of that run are built when the first rule needs them. A hazard is a known way in which a run is
-    less private than described.
-    """
-
+class _DescribedRunAnswers:
     def __init__(self, request: AssessmentsRequest, run: AssessedRun, shares: WorkBudgetShares) -> None:
         self._request, self._run, self._shares = request, run, shares
         self._asking: Answering | None = None
 
     def answer(self, rule: PolicyRule, place: str) -> ResponseFields:
-        """Return the answer to the policy rule `rule` for the described run.
-
-        Raises PrivacyComputationError with the JSON pointer `place` of the rule.
-        """
         if self._asking is None:
             tolerance = self._request.relative_tolerance
             asked = worst_case_of(self._run, tolerance, (rule.question,))

@@ -58,7 +58,10 @@ def if_not(code: str) -> str:
 
 
 def assessed(assumptions: Sequence[Assumption], context: AssessmentContext) -> tuple[AssessedAssumption, ...]:
-    """Return the assumptions with the attestations of `context`, which decide where `holds` is "unknown"."""
+    """Return `assumptions` with the attestations of `context`.
+
+    An attestation sets `holds` of an assumption that the description of the run leaves "unknown".
+    """
     given = {each.code: each for each in context.attested}
     return tuple(_assessed(each, given.get(each.code)) for each in assumptions)
 

@@ -39,8 +39,6 @@ ONLY_FROM_ABOVE: Final = "The only proved fact is that the run reveals no more t
 class RulingGrounds:
     """Grounds of a verdict on a policy, other than the numbers.
 
-    A hazard is a known way in which a run is less private than described.
-
     Attributes
     ----------
     run, judged
@@ -70,20 +68,20 @@ class RulingGrounds:
 def ruling(
     rule: PolicyRule, answer: ResponseFields, grounds: RulingGrounds, described: Callable[[], ResponseFields]
 ) -> ResponseFields:
-    """Return the result of a policy rule for the judged run (with the changes of its hazards), as fields of `Ruling`.
+    """Return the result of a policy rule as fields of `Ruling`.
 
-    `answer` is that of the judged run, and `grounds` has its assumptions. `described()` returns the answer for the run
-    as described. A hazard is a known way in which a run is less private than described.
+    `answer` is that for the run with the changes of its hazards. `grounds` has the assumptions of the answer.
+    `described()` returns the answer for the run as described.
     """
     number = ReadNumber.of(answer, rule.reads)
     verdict, beside = verdict_of(rule, number), None
     if verdict == "violated" and not grounds.judged.is_attained:
         beside = described()
         verdict = "violated" if verdict_of(rule, ReadNumber.of(beside, rule.reads)) == "violated" else "undecided"
-    reason = why_undecided(rule, grounds)
+    reason = _why_undecided(rule, grounds)
     if reason is not None and (verdict == "met" or reason in (ATTACKER_REFUTED, NO_BOUND)):
         verdict = "undecided"
-    elif verdict == "met" and not grounds.judged.is_attained and not is_on_the_safe_side(rule):
+    elif verdict == "met" and not grounds.judged.is_attained and not _is_on_the_safe_side(rule):
         verdict, reason = "undecided", ONLY_FROM_ABOVE
     elif beside is not None and verdict == "undecided":
         reason = "The run as described meets this limit. No bound proves the limit for the run with its hazards."
@@ -109,7 +107,7 @@ def verdict_of(rule: PolicyRule, number: ReadNumber) -> str:
     bounds is "undecided".
     """
     limit, sign = rule.limit, _sign(rule)
-    worse, better = _ends(rule, number)
+    worse, better = _worst_and_best_bound(rule, number)
     if worse is None or better is None:
         return "undecided"
     if sign * (limit - worse) >= 0:
@@ -117,8 +115,8 @@ def verdict_of(rule: PolicyRule, number: ReadNumber) -> str:
     return "violated" if sign * (limit - better) < 0 else "undecided"
 
 
-def is_on_the_safe_side(rule: PolicyRule) -> bool:
-    """Return whether every run that reveals less than a run that keeps the rule also keeps the rule."""
+def _is_on_the_safe_side(rule: PolicyRule) -> bool:
+    # every run that reveals less than a run that keeps the rule also keeps the rule
     return is_guarantee(rule.question, rule.reads) == (rule.at_most is None)
 
 
@@ -126,26 +124,19 @@ def _sign(rule: PolicyRule) -> float:
     return 1.0 if rule.at_most is not None else -1.0
 
 
-def _ends(rule: PolicyRule, number: ReadNumber) -> tuple[float | None, float | None]:
-    """Return the bound of a number that is worst for keeping the policy rule `rule`, and the best one.
-
-    None stands for a bound without proof.
-    """
+def _worst_and_best_bound(rule: PolicyRule, number: ReadNumber) -> tuple[float | None, float | None]:
+    # None: this bound is not proved
     return (number.upper, number.lower) if rule.at_most is not None else (number.lower, number.upper)
 
 
 def _margin(rule: PolicyRule, number: ReadNumber) -> float | None:
-    worse, _ = _ends(rule, number)
+    worse, _ = _worst_and_best_bound(rule, number)
     if worse is None or not math.isfinite(worse):
         return None
     return _sign(rule) * (rule.limit - worse) / (abs(rule.limit) if rule.limit else 1.0)
 
 
-def why_undecided(rule: PolicyRule, grounds: RulingGrounds) -> str | None:
-    """Return why a policy rule stays undecided for every value of its number, or None if the number decides.
-
-    `grounds` has the assumptions behind the number.
-    """
+def _why_undecided(rule: PolicyRule, grounds: RulingGrounds) -> str | None:
     if any(each.holds == "no" and each.if_not == RELAXED for each in grounds.of_attackers(rule)):
         return ATTACKER_REFUTED
     if grounds.judged.failed:
@@ -171,12 +162,8 @@ def _delta_of(rule: PolicyRule) -> float:
 
 
 def _deciding_tolerance(limit: float, lower: float | None, upper: float | None) -> float | None:
-    """Estimate the relative width at which an enclosure of a number would exclude `limit`; None if there is none.
-
-    The true number is assumed to be in the middle of (`lower`, `upper`), and the width is half of its distance from the
-    limit, divided by `upper`. The result is None without a finite bound on
-    each side, for a number 0, and for widths below the finest tolerance of a request.
-    """
+    # Estimate the relative width at which an enclosure would exclude the limit: half the distance from the middle to
+    # the limit. None: no tolerance of a request does.
     if lower is None or upper is None or not math.isfinite(upper) or upper == 0:
         return None
     needed = abs(limit - (lower + upper) / 2) / upper / 2

@@ -22,9 +22,9 @@ from service.resources.numbers import UNPROVED, enclosed_number, with_evidence_o
 def gdp_summary(curves: TradeOffPair, mu: ResponseFields) -> ResponseFields | None:
     """Return mu of Gaussian differential privacy with its regret, as fields of `GdpSummary`, or None.
 
-    The result is None if mu is infinite or without proof, or if its range of error rates may contain no point of the
-    curve. The regret is the largest distance of the curve of mu-GDP below that of the run, along lines of slope 1, for
-    the upper bound of mu. `curves` are those of the run, and `mu` is the answer for the direction add.
+    `curves` are those of the run, and `mu` is the answer for the direction add. The regret is the largest distance of
+    the mu-GDP curve below that of the run, along lines of slope 1, for the upper bound of mu. The result is None if mu
+    is infinite or not proved, or if its range of error rates may contain no point of the curve.
     """
     curve = curves.add
     if curve.evidence in UNPROVED or not math.isfinite(mu["upper"]) or range_may_be_empty(mu["notes"]):
@@ -44,9 +44,9 @@ def one_point(
 ) -> ResponseFields | None:
     """Return the power that one proved (epsilon, delta) alone allows, and that of the run, as fields of `OnePoint`.
 
-    Both are upper bounds at the false positive rate of `context`. `epsilon` is the answer for the run of `mechanism` at
-    the delta of the context, and `power` that of its trade-off curve. The result is None if one of them has no upper
-    bound, if epsilon exceeds the largest allowed in a request, or if `mechanism` itself is a stated (epsilon, delta).
+    Both powers are upper bounds at the false positive rate of `context`. `epsilon` is the answer at the delta of the
+    context, and `power` that of the trade-off curve. The result is None without these upper bounds, for an epsilon
+    above the largest of a request, and if `mechanism` itself is a stated (epsilon, delta).
     """
     stated = isinstance(mechanism, ApproximateDpMechanism | PureDpMechanism)
     largest, known = epsilon["upper"], power["upper"]

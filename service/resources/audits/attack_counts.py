@@ -55,12 +55,7 @@ CONSISTENT: Final = "Counts that are consistent with the bound do not prove the 
 NOTHING_PROVED: Final = "The counts prove nothing. At this confidence, guessing explains them."
 
 
-def compute_attack_counts(request: AttackCountsRequest, digest: str, engine_version: str) -> AttackCountsResponse:
-    """Return the privacy parameters that the counts of an attack's successes and failures rule out.
-
-    `digest` and `engine_version` become fields of the response. Raises PrivacyComputationError with the JSON pointer of
-    the first faulty part.
-    """
+def _compute_attack_counts(request: AttackCountsRequest, digest: str, engine_version: str) -> AttackCountsResponse:
     counts = request.true_positives, request.members, request.false_positives, request.non_members
     rates = region(*counts, request.confidence)
     mu = gdp_mu(rates)
@@ -87,10 +82,11 @@ def compute_attack_counts(request: AttackCountsRequest, digest: str, engine_vers
 
 
 @dataclass(frozen=True, slots=True)
-class _HeldAgainst:
-    """Verdicts on the mechanism that a request claims, if it claims one, and the assumptions behind them.
+class _ClaimVerdicts:
+    """Verdicts on the mechanism that a request claims, and the assumptions and hazards behind them.
 
-    `bound` is the verdict for the claimed attacker, and `worst_case` that for the strongest attacker.
+    `bound` is the verdict for the claimed attacker, and `worst_case` that for the strongest attacker. Both are None if
+    the request claims no mechanism.
     """
 
     bound: BoundVerdict | None = None
@@ -99,10 +95,10 @@ class _HeldAgainst:
     hazards: tuple[Hazard, ...] = ()
 
 
-def _held_against(request: AttackCountsRequest, rates: Region) -> _HeldAgainst:
+def _held_against(request: AttackCountsRequest, rates: Region) -> _ClaimVerdicts:
     spec, attacker = request.mechanism, request.threat_model
     if spec is None or attacker is None:
-        return _HeldAgainst()
+        return _ClaimVerdicts()
     mechanism = mechanism_of(spec)
     try:
         refuse_disputed(spec, attacker)
@@ -122,7 +118,7 @@ def _held_against(request: AttackCountsRequest, rates: Region) -> _HeldAgainst:
         raise attribute_error(error, "/threat_model", attacker) from None
     known = caveats(mechanism, threat_model)
     assumptions = (TRIALS_INDEPENDENT, *known.assumptions, *assumptions_of(threat_model, mechanism))
-    return _HeldAgainst(bound, beside, assumptions, known.hazards)
+    return _ClaimVerdicts(bound, beside, assumptions, known.hazards)
 
 
 def _measured(rate: Rate) -> MeasuredRate:
@@ -167,11 +163,7 @@ def _verdict(rates: Region, curves: TradeOffPair, attacker: ThreatModelSpec, *, 
     )
 
 
-def attack_counts_quote(request: AttackCountsRequest) -> Quote:
-    """Return the estimated cost, in microseconds of CPU time, of the statistics of an attack's counts.
-
-    It includes the cost of the trade-off curves of a claimed mechanism.
-    """
+def _attack_counts_quote(request: AttackCountsRequest) -> Quote:
     if request.mechanism is None or request.threat_model is None:
         return Quote(COUNTING_COST, inline=True)
     long = unpriced(request.mechanism, [request.threat_model], CURVES_READ)
@@ -195,6 +187,6 @@ ATTACK_COUNTS: Final = Computation(
     examples=ATTACK_COUNTS_EXAMPLES,
     request_type=AttackCountsRequest,
     response_type=AttackCountsResponse,
-    function=compute_attack_counts,
-    quote=attack_counts_quote,
+    function=_compute_attack_counts,
+    quote=_attack_counts_quote,
 )

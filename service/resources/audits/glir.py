@@ -47,12 +47,7 @@ LAW_SHARE: Final = 0.1
 """Share of 1 - confidence for upper bounds of an estimated law. The confidence bands have the rest."""
 
 
-def compute_glir_audit(request: AnyGlirRequest, digest: str, engine_version: str) -> GlirAuditResponse:
-    """Compute a GLiR audit (gradient likelihood ratio attack) of every step, and combine the steps.
-
-    `digest` and `engine_version` become fields of the response. If members are known, the attack is compared with
-    theory. Raises OutOfDomain with the pointer of the faulty array, or ArchiveError.
-    """
+def _compute_glir_audit(request: AnyGlirRequest, digest: str, engine_version: str) -> GlirAuditResponse:
     noise = glir.ReleaseNoise(std=request.noise_std, proportional=request.noise_covariance == "gradient")
     simulate = request.simulate if isinstance(request, GlirAuditRequest) else None
     estimated = _has_background(request)
@@ -83,10 +78,7 @@ def compute_glir_audit(request: AnyGlirRequest, digest: str, engine_version: str
 
 
 def _has_background(request: AnyGlirRequest) -> list[bool]:
-    """Return for each step whether it has background gradients.
-
-    A simulation is one step without background gradients.
-    """
+    # a simulation is one step without background gradients
     if isinstance(request, GlirUpload):
         return [rows > 0 for rows in request.background_rows]
     return [step.background_gradients is not None for step in request.steps] if request.steps else [False]
@@ -105,8 +97,7 @@ def _column(values: FloatArray) -> tuple[float, ...] | None:
     return tuple(values.tolist()) if values.size <= LARGEST_QUERIES else None
 
 
-def _generator(request: GlirParameters, step: int) -> np.random.Generator:
-    """Return the random generator of one training step, from the seed of the request."""
+def _random_generator(request: GlirParameters, step: int) -> np.random.Generator:
     return np.random.Generator(np.random.PCG64(np.random.SeedSequence([request.seed, step])))
 
 
@@ -119,7 +110,7 @@ def _sent(request: AnyGlirRequest, noise: glir.ReleaseNoise) -> Iterator[glir.St
         else:
             arrays = _arrays((request.steps or ())[number]) if isinstance(request, GlirAuditRequest) else {}
         try:
-            yield _audit(arrays, request, noise, count, _generator(request, number))
+            yield _audit(arrays, request, noise, count, _random_generator(request, number))
         except OutOfDomain as error:
             error.pointer = f"/steps/{number}/{error.name}"
             raise
@@ -154,7 +145,7 @@ def _simulated(request: GlirParameters, simulate: GlirSimulation, noise: glir.Re
     law = glir.identity_law(simulate.dimension)
     members = simulate.queries // 2
     for number in range(simulate.steps):
-        generator = _generator(request, number)
+        generator = _random_generator(request, number)
         means, queries = glir.simulated_step(
             members, simulate.queries - members, simulate.dimension, request.batch_size, noise, generator
         )
@@ -223,7 +214,7 @@ GLIR_AUDIT: Final[Computation[AnyGlirRequest, GlirAuditResponse]] = Computation(
     examples=GLIR_EXAMPLES,
     request_type=GlirAuditRequest,
     response_type=GlirAuditResponse,
-    function=compute_glir_audit,
+    function=_compute_glir_audit,
     quote=glir_audit_quote,
     read_archive=read_glir_upload,
 )

@@ -45,10 +45,7 @@ def glir_audit_quote(request: AnyGlirRequest) -> Quote:
 
 
 def _shape(step: GradientStep) -> tuple[int, int, int | None]:
-    """Return (queries, dimension, background gradients) of a step.
-
-    The number of background gradients is None if the covariance needs no eigenvectors.
-    """
+    # stated variances need no eigenvectors of the background gradients
     rows = None if step.background_variances is not None else len(step.background_gradients or ())
     return len(step.query_gradients), len(step.mean_gradient), rows
 

@@ -36,8 +36,7 @@ Shapes = dict[str, tuple[int, ...] | None]
 class GlirUpload(GlirParameters):
     """Parameters of an uploaded gradient likelihood ratio (GLiR) audit, digest of its archive and shapes of its arrays.
 
-    `background_rows` has the number of background gradients of each step, 0 for none. The digest of the request covers
-    these fields. Equal content in another archive, or as JSON, has another digest.
+    The digest of the request covers these fields. Equal content in another archive, or as JSON, has another digest.
     """
 
     archive_sha256: str
@@ -49,7 +48,7 @@ class GlirUpload(GlirParameters):
     _body: bytes = PrivateAttr(b"")
 
     def carrying(self, body: bytes) -> Self:
-        """Return the upload with the bytes of its archive."""
+        """Store the bytes of the archive in this upload, and return the upload."""
         self._body = body
         return self
 
@@ -68,7 +67,10 @@ class UploadedArrays:
         self._archive = archive
 
     def step(self, number: int) -> dict[str, FloatArray]:
-        """Return the arrays of a step by name, as float64. Raises ArchiveError for infinite or too large entries."""
+        """Return the arrays of the step with this number (from 0) by name, as float64.
+
+        Raises ArchiveError for infinite or too large entries.
+        """
         prefix = f"steps.{number}."
         names = [name for name in self._archive.headers if name.startswith(prefix)]
         return {name.removeprefix(prefix): self._numbers(name) for name in names}
@@ -89,7 +91,10 @@ class UploadedArrays:
 
 
 def read_glir_upload(body: bytes) -> GlirUpload:
-    """Return the audit in an archive. Raises ArchiveError, or ValidationError for its parameters."""
+    """Return the request for a GLiR audit in an archive (.npz), with its parameters and arrays.
+
+    Raises ArchiveError for wrong arrays, or ValidationError for wrong parameters.
+    """
     archive = ArrayArchive(body, LARGEST_ARRAY_BYTES)
     steps: dict[int, Shapes] = {}
     parameters: dict[str, Any] = {}
@@ -134,7 +139,7 @@ def _check_numbers(name: str, header: Header) -> None:
 
 
 def _check_steps(steps: dict[int, Shapes]) -> tuple[int, int]:
-    """Return (number of queries, dimension) of the steps. Raises ArchiveError for inconsistent or large shapes."""
+    # (number of queries, dimension)
     if sorted(steps) != list(range(len(steps))) or not 1 <= len(steps) <= LARGEST_STEP_COUNT:
         raise ArchiveError("/steps", f"Must be 1 to {LARGEST_STEP_COUNT} steps, numbered from 0 without gaps.")
     for number, shapes in sorted(steps.items()):

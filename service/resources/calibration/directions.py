@@ -67,7 +67,7 @@ class Directions:
 
     @property
     def others(self) -> tuple[int, ...]:
-        """Indices of the targets that limit the calibrated parameter on the other side than those of `group`."""
+        """Indices of the targets that need the opposite direction to those of `group`."""
         moving = (index for index, need in enumerate(self.needs) if need != 0)
         return tuple(index for index in moving if index not in self.group)
 
@@ -99,14 +99,14 @@ def _laws(request: CalibrationsRequest, place: Place) -> Iterator[Law]:
         model = request.threat_model_of(target)
         match place.steps:
             case ("mechanism", *_):
-                law = NOTHING if _is_ignored(place, model, request) else _of_mechanism(place, model)
+                law = NOTHING if _is_ignored_by_attacker(place, model, request) else _of_mechanism(place, model)
                 yield Law(law.sign) if _has_moving_range(target) else law
             case ("threat_model", *_) if target.threat_model is None:
                 yield _of_attacker(place, target)
             case ("targets", number, "threat_model", *_) if number == index:
                 yield _of_attacker(place, target)
             case ("targets", number, "question", *_) if number == index:
-                yield monotone.law_of_question(quantity_of(target), place.name, side_of(target))
+                yield monotone.law_of_question(_quantity_of(target), place.name, _side_of(target))
             case _:
                 yield NOTHING
 
@@ -118,23 +118,17 @@ def _of_mechanism(place: Place, model: ThreatModelSpec) -> Law:
 
 
 def _is_of_shuffled_responses(place: Place) -> bool:
-    """Return whether the number at `place` belongs to shuffled randomised responses.
-
-    The theorems about monotone answers compare the worst cases. The upper bounds of answers rest on different theorems
-    for few and for many responses, so that these bounds are not proved to be monotone.
-    """
+    # The upper bounds of shuffled randomised responses rest on different theorems for few and for many responses, so
+    # that these bounds are not proved to be monotone.
     owner = place.owner
     if isinstance(owner, ShuffledReportsMechanism):
         return isinstance(owner.randomizer, RandomizedResponseMechanism)
     return isinstance(owner, RandomizedResponseMechanism) and "randomizer" in place.steps
 
 
-def _is_ignored(place: Place, model: ThreatModelSpec, request: CalibrationsRequest) -> bool:
-    """Return whether the attacker `model` is independent of the number at `place` in the mechanism.
-
-    Only an attacker with a stated privacy parameter can be. This attacker ignores every number that the worst case
-    ignores, and every number at all if only the stated parameter bounds the attacker.
-    """
+def _is_ignored_by_attacker(place: Place, model: ThreatModelSpec, request: CalibrationsRequest) -> bool:
+    # Only an attacker with a stated privacy parameter ignores numbers: those that the worst case ignores, and every
+    # number if only the stated parameter bounds the attacker.
     if not isinstance(model, PracticalThreatModel):
         return False
     if _of_mechanism(place, WorstCaseThreatModel(type="worst_case")).sign == 0:
@@ -158,7 +152,7 @@ def _needed(sign: int | None, target: CalibrationTarget, *, of_question: bool) -
 
 
 def rise_sign(need: int | None, target: CalibrationTarget) -> int:
-    """Return 1 or -1 if the answer to a target rises or falls with the calibrated parameter, else 0.
+    """Return 1 if the answer to a target rises with the calibrated parameter, -1 if it falls, and 0 otherwise.
 
     `target` is a question with a limit on its answer. `need` is 1 if the target is met from some value of the parameter
     on, -1 if it is met up to some value, 0 if the answer is constant, and None if nothing is known. The result is 0 in
@@ -167,21 +161,16 @@ def rise_sign(need: int | None, target: CalibrationTarget) -> int:
     return (need or 0) if target.at_most is None else -(need or 0)
 
 
-def quantity_of(target: CalibrationTarget) -> str:
-    """Return the type of the question, or for a trade-off question the quantity of the curve."""
+def _quantity_of(target: CalibrationTarget) -> str:
     return target.reads if target.question.type == "trade_off" else target.question.type
 
 
-def side_of(target: CalibrationTarget) -> str | None:
-    """Return `side` of the question about a predictive value: "at_most" or "at_least"; None for other questions."""
+def _side_of(target: CalibrationTarget) -> str | None:
     return getattr(target.question, "side", None)
 
 
 def _has_moving_range(target: CalibrationTarget) -> bool:
-    """Return whether the answer is about a range that depends on the curve, so that the answer need not be monotone.
-
-    mu over a range of the type II error is such an answer.
-    """
+    # a range of the type II error is a range of the false positive rate that moves with the curve
     return isinstance(target.question, GdpMuQuestion) and target.question.type_two_error_min > 0
 
 

@@ -98,7 +98,7 @@ class PointEvaluation:
         return min(self.targets[index].to_failing for index in group)
 
     def binding(self, group: Sequence[int]) -> int:
-        """Return the index of the target, among the indices `group`, whose answer is nearest to its limit."""
+        """Return the index, among the indices `group`, of the target with the largest height: the one that decides."""
         return max(group, key=lambda index: _nan_as_least(self.targets[index].height))
 
 
@@ -115,7 +115,7 @@ class Group:
     places: Mapping[str, str]
 
     def plan(self) -> Plan:
-        """Return the plan (engine, curves and cost) of this request. Raises PrivacyComputationError."""
+        """Return the engine and curves for this request, with their cost. Raises PrivacyComputationError."""
         refuse_disputed(self.request.mechanism, self.request.threat_model)
         mechanism, options = mechanism_of(self.request.mechanism), options_of(self.request)
         return threat_model_of(self.request.threat_model).plan(mechanism, "auto", options)
@@ -191,11 +191,7 @@ class Evaluator:
         return PointEvaluation(number, tuple(found[index] for index in range(len(found))))
 
     def _evaluate_group(self, group: Group, request: CalibrationsRequest) -> Iterator[tuple[int, TargetEvaluation]]:
-        """Yield (index, result) for the targets of `group` without a stored result. Their attacker is the same.
-
-        `request` has the value of the calibrated parameter. The targets are evaluated in the order of `/v1/bounds`, so
-        that the answers are equal.
-        """
+        # evaluated in the order of `/v1/bounds`, so that the answers are equal
         asked = group.request
         plan = self.planned.get(asked) or group.plan()
         model = threat_model_of(asked.threat_model)
@@ -228,7 +224,10 @@ class Evaluator:
 
 
 def groups_of(request: CalibrationsRequest) -> list[Group]:
-    """Return the targets grouped by attacker. Raises PydanticCustomError like `/v1/bounds`."""
+    """Return the targets of a calibration grouped by attacker, in the order of first appearance.
+
+    Raises PydanticCustomError if the mechanism or a question does not fit an attacker, as `/v1/bounds` does.
+    """
     by_model: dict[ThreatModelSpec, list[int]] = {}
     for index, target in enumerate(request.targets):
         by_model.setdefault(request.threat_model_of(target), []).append(index)
@@ -249,19 +248,13 @@ def _target_evaluation(target: CalibrationTarget, answer: ResponseFields) -> Tar
     lower, upper = read.lower or 0.0, math.inf if read.upper is None else read.upper
     below = upper <= target.limit or read.is_below(target.limit)
     above = lower >= target.limit or read.is_above(target.limit)
-    heights = tuple(_height(target, end, place, read) for place, end in enumerate((lower, upper)))
+    heights = tuple(_height_above_limit(target, end, place, read) for place, end in enumerate((lower, upper)))
     if target.at_least is None:
         return TargetEvaluation(lower, upper, below, read.is_above(target.limit), heights[1], -heights[0], answer)
     return TargetEvaluation(lower, upper, above, read.is_below(target.limit), heights[0], -heights[1], answer)
 
 
-def _height(target: CalibrationTarget, value: float, place: int, read: ReadNumber) -> float:
-    """Return the distance of a bound `value` from the limit of `target`, positive if the target is not met.
-
-    The distance is the difference of ln((x - least)/(most - x)) at the bound and at the limit, where least and most
-    limit the answer; for an infinite most it is that of ln(x - least). The logarithms in `read` replace a bound that is
-    too small for doubles. `place` is 0 for the lower and 1 for the upper bound.
-    """
+def _height_above_limit(target: CalibrationTarget, value: float, place: int, read: ReadNumber) -> float:
     least, most = value_range(target)
     logarithm = None if read.log10 is None or least > 0 else read.log10[place] * math.log(10)
     height = (_log_odds(value, least, most) if logarithm is None else logarithm) - _log_odds(target.limit, least, most)

@@ -67,9 +67,10 @@ class SearchResult:
 
 
 def crossing_of(evaluator: Evaluator, scale: Scale, group: Sequence[int], *known: PointEvaluation) -> Crossing:
-    """Return the search for the least private value of `scale` at which the targets with the indices `group` are met.
+    """Return a search for the least private value of `scale` at which the targets with the indices `group` are met.
 
-    The search has not begun. `known` are evaluations from earlier steps. `evaluator` evaluates the targets.
+    The search begins with `run` of the result. `evaluator` evaluates the targets. `known` are evaluations from earlier
+    steps.
     """
     return Crossing(
         _adapted(evaluator, lambda evaluation: _met(evaluation, group)),
@@ -109,7 +110,7 @@ def finished_search(evaluator: Evaluator, crossing: Crossing, group: tuple[int, 
     beside = evaluator.at(outside.at)
     if beside is None:
         return SearchResult("met", value, group, refused=evaluator.refusals[outside.at], whole=scale.whole)
-    failing = _failing(evaluator, scale, value, beside, group)
+    failing = _search_failing_value(evaluator, scale, value, beside, group)
     near = failing is not None and scale.are_neighbours(value.number, failing.number)
     return SearchResult("met", value, group, beside, failing, witnessed=near, whole=scale.whole)
 
@@ -125,16 +126,11 @@ def unmet_result(best: PointEvaluation, group: tuple[int, ...], *, proved: bool)
     return SearchResult(status, best, group, failing=best if fails else None, witnessed=proved and fails)
 
 
-def _failing(
+def _search_failing_value(
     evaluator: Evaluator, scale: Scale, value: PointEvaluation, beside: PointEvaluation, group: Sequence[int]
 ) -> PointEvaluation | None:
-    """Return an evaluation near the found `value` at which a target of `group` certainly fails, or None.
-
-    `scale` has the values that may be evaluated. `beside` is the evaluation at the neighbour of the found value at
-    which not every target is known to be met. If no target fails there, values at growing distances on this side are
-    evaluated until a target fails, and then values between the last two. The result is None if this reaches the end of
-    the range, or a value that cannot be answered.
-    """
+    # If no target fails at `beside`, evaluate values at growing distances on its side until a target fails, then values
+    # between the last two.
     if beside.failing(group) is not None:
         return beside
     here, undecided = scale.coordinate(value.number), value
@@ -144,20 +140,16 @@ def _failing(
         number = beside.number if scale.coordinate(number) >= scale.coordinate(beside.number) else number
         evaluation = evaluator.at(number)
         if evaluation is not None and evaluation.failing(group) is not None:
-            return _nearer(evaluator, scale, undecided, evaluation, group)
+            return _search_nearer_failing_value(evaluator, scale, undecided, evaluation, group)
         if evaluation is None or evaluation.number == scale.first:
             return None
         undecided, step = evaluation, step * FURTHER
 
 
-def _nearer(
+def _search_nearer_failing_value(
     evaluator: Evaluator, scale: Scale, undecided: PointEvaluation, failing: PointEvaluation, group: Sequence[int]
 ) -> PointEvaluation:
-    """Return an evaluation nearer to `undecided` at which a target certainly fails, or `failing` if none is found.
-
-    At `undecided` the enclosure of a target contains its limit. The secant rule chooses which values of the calibrated
-    parameter are evaluated, among those of `scale`. `group` has the indices of the targets, of which one must fail.
-    """
+    # the secant rule between a value at which the enclosure contains the limit and one at which a target fails
     for _ in range(REFINED):
         near, far = scale.coordinate(undecided.number), scale.coordinate(failing.number)
         missing, beyond = undecided.to_failing(group), failing.to_failing(group)
@@ -173,12 +165,8 @@ def _nearer(
 
 
 def _slope(evaluator: Evaluator, scale: Scale, value: PointEvaluation, group: Sequence[int]) -> float:
-    """Estimate how much the largest height of the targets `group` falls per unit of the search coordinate.
-
-    The height is the distance of a target from being met. The search coordinate, a logarithm, is the position of a
-    value on `scale` and grows towards values that meet the targets. The estimate is from `value` and the nearest
-    evaluation that is no neighbour and gives a positive slope. It is infinite without such an evaluation.
-    """
+    # how much the largest height falls per unit of the coordinate, by the nearest other evaluation with a positive
+    # slope
     here = scale.coordinate(value.number)
     slopes = [
         (value.height(group) - evaluation.height(group)) / (scale.coordinate(evaluation.number) - here)

@@ -41,11 +41,11 @@ def steps_follow(place: Place) -> bool:
 
 
 def beyond_plateau(evaluator: Evaluator, scale: Scale, found: SearchResult) -> SearchResult:
-    """Return the result at the least private value in the next plateaus that meets the targets, or that of `found`.
+    """Return the result at the least private value of further plateaus that meets the targets, or `found`.
 
-    A plateau is a range of the calibrated parameter with a constant number of training steps. The search ends after
-    MISSES (2) plateaus in turn without a value that meets the targets, and where a value cannot be answered. Notes are
-    added to the result. `scale` is the range of the parameter, with coordinates that fall towards less privacy.
+    A plateau is a range of the calibrated parameter with a constant number of training steps. The search ends after two
+    plateaus in turn without a value that meets the targets, and where a value cannot be answered. Notes are added to
+    the result. Coordinates of `scale` fall towards less privacy.
     """
     best, at, misses = found, found.value.number, 0
     while misses < MISSES:
@@ -67,11 +67,6 @@ def beyond_plateau(evaluator: Evaluator, scale: Scale, found: SearchResult) -> S
 
 
 def _search_plateau(evaluator: Evaluator, scale: Scale, first: PointEvaluation, group: tuple[int, ...]) -> SearchResult:
-    """Return the least private value that meets the targets `group` within the plateau that begins at `first`.
-
-    The targets are met at `first`, the most private value of the plateau. A plateau is a range of the calibrated
-    parameter with a constant number of training steps. `scale` has the range of the plateau.
-    """
     if scale.low == scale.high:
         return SearchResult("met", first, group, whole=scale.whole)
     crossing = crossing_of(evaluator, scale, group)
@@ -80,22 +75,12 @@ def _search_plateau(evaluator: Evaluator, scale: Scale, first: PointEvaluation, 
 
 
 def _with_neighbour(best: SearchResult, beside: PointEvaluation, scale: Scale) -> SearchResult:
-    """Return the result `best`, at the end of a plateau, with the first value of the next plateau as its neighbour.
-
-    `beside` is the evaluation at this neighbour, and `scale` the range of the calibrated parameter. A plateau is a
-    range of this parameter with a constant number of training steps.
-    """
     fails = beside.failing(best.group) is not None
     near = fails and scale.are_neighbours(best.value.number, beside.number)
     return replace(best, beside=beside, failing=beside if fails else None, witnessed=near)
 
 
 def _fails_too(evaluator: Evaluator, scale: Scale, best: SearchResult) -> tuple[str, ...]:
-    """Return a note if a target fails at the nearest value of the plateau that precedes that of `best`, else no note.
-
-    A plateau is a range of the calibrated parameter with a constant number of training steps. The preceding plateau
-    is the next one towards larger coordinates of `scale`, which have more privacy within a plateau.
-    """
     mirrored = replace(scale, side=-scale.side)
     plateau = _next_plateau(evaluator, mirrored, best.value.number)
     evaluation = None if plateau is None else evaluator.at(plateau[0])
@@ -105,26 +90,17 @@ def _fails_too(evaluator: Evaluator, scale: Scale, best: SearchResult) -> tuple[
 
 
 def _next_plateau(evaluator: Evaluator, scale: Scale, at: float) -> tuple[float, float] | None:
-    """Return (first, last) value of the next plateau from `at` towards less privacy, or None without a further one.
-
-    A plateau is a range of the calibrated parameter with a constant number of training steps. `scale` is the range of
-    the parameter, and the search ends at its first value. The result is None as well if the steps there are unknown.
-    """
-    here, end = _steps(evaluator, at), scale.first
-    first = _first_where(lambda number: _steps(evaluator, number) != here, at, end, whole=scale.whole)
-    there = None if first is None else _steps(evaluator, first)
+    here, end = _training_steps(evaluator, at), scale.first
+    first = _first_where(lambda number: _training_steps(evaluator, number) != here, at, end, whole=scale.whole)
+    there = None if first is None else _training_steps(evaluator, first)
     if first is None or there is None:
         return None
-    beyond = _first_where(lambda number: _steps(evaluator, number) != there, first, end, whole=scale.whole)
+    beyond = _first_where(lambda number: _training_steps(evaluator, number) != there, first, end, whole=scale.whole)
     return first, end if beyond is None else _before(beyond, first, whole=scale.whole)
 
 
 def _first_where(holds: Callable[[float], bool], start: float, end: float, *, whole: bool) -> float | None:
-    """Return the number nearest to `start` from which on, up to `end`, the condition `holds` is true, or None.
-
-    The condition has to change at most once, from false at `start` to true. None means that it is false at `end`.
-    Numbers are found by bisection. `whole` is whether they are integers.
-    """
+    # `holds` changes at most once, from false to true; None: it is false at `end`
     if not holds(end):
         return None
     outside, inside = start, end
@@ -143,11 +119,7 @@ def _before(number: float, start: float, *, whole: bool) -> float:
     return math.nextafter(number, start)
 
 
-def _steps(evaluator: Evaluator, number: float) -> Steps | None:
-    """Return the number of training steps of the run with the calibrated parameter `number`.
-
-    A schedule has a number for each phase. The result is None if the request with this parameter is invalid.
-    """
+def _training_steps(evaluator: Evaluator, number: float) -> Steps | None:
     try:
         owner: Any = place_of(evaluator.with_number(number), evaluator.place.pointer).owner
     except DOES_NOT_FIT:

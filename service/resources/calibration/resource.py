@@ -72,31 +72,23 @@ OTHER_SIDE: Final = (
 )
 
 
-def compute_calibrations(request: CalibrationsRequest, digest: str, engine_version: str) -> ResponseFields:
-    """Return the calibrated number, the answers there, and the neighbouring number at which a target fails.
-
-    `digest` and `engine_version` become fields of the response.
-    """
+def _compute_calibrations(request: CalibrationsRequest, digest: str, engine_version: str) -> ResponseFields:
     return _response(request, {}, digest, engine_version)
 
 
 def _response(
     request: CalibrationsRequest, planned: Mapping[BoundsRequest, Plan], digest: str, engine_version: str
 ) -> ResponseFields:
-    """Return the response to a calibration as fields. `planned` has the engines already chosen, by request.
-
-    `digest` and `engine_version` become fields of the response.
-    """
-    known = _directions(request)
+    known = _checked_directions(request)
     evaluator = Evaluator(request, request.place, known.fixed, planned)
     with at_most(ANSWERS + evaluator.most_work) as work:
         with at_most(evaluator.most_work):
             found = search(request, evaluator, known)
         value = evaluator.typed(found.value.number)
         settled = evaluator.with_number(value)
-        answers = _answers(settled, found.value, work)
+        answers = _answer_fields(settled, found.value, work)
     witness, missing = _witness(evaluator, found)
-    limit = None if witness is not None else _limit(found, missing)
+    limit = None if witness is not None else _why_no_witness(found, missing)
     return {
         "digest": digest,
         "engine_version": engine_version,
@@ -127,12 +119,8 @@ def _response(
     }
 
 
-def calibrations_quote(request: CalibrationsRequest) -> Quote:
-    """Return the estimated cost of a calibration, in microseconds of CPU time.
-
-    The estimate is a multiple of the cost of one evaluation of the request. A calibration never runs in the event loop.
-    """
-    _directions(request)
+def _calibrations_quote(request: CalibrationsRequest) -> Quote:
+    _checked_directions(request)
     try:
         quotes = {group.request: quote_nested(group.request, group.places) for group in groups_of(request)}
     except PrivacyComputationError:  # the number in the request is only a start
@@ -151,12 +139,7 @@ def calibrations_quote(request: CalibrationsRequest) -> Quote:
     )
 
 
-def _directions(request: CalibrationsRequest) -> Directions:
-    """Return in which direction of the calibrated parameter each target is met.
-
-    A target is a question with a limit on its answer. Raises OutOfDomain if no target depends on the calibrated
-    parameter.
-    """
+def _checked_directions(request: CalibrationsRequest) -> Directions:
     known = directions(request)
     if not any(need != 0 for need in known.needs):
         error = OutOfDomain("free", request.free, NOTHING_DEPENDS)
@@ -165,13 +148,7 @@ def _directions(request: CalibrationsRequest) -> Directions:
     return known
 
 
-def _answers(request: CalibrationsRequest, evaluation: PointEvaluation, work: Work) -> ResponseFields:
-    """Return the fields `answers`, `worst_cases`, `assumptions` and `hazards` at `evaluation`.
-
-    `evaluation` belongs to the value of the calibrated parameter that `request` contains. The answers are in the order
-    of the targets. Those of weaker attackers have an entry in `worst_cases`. Each assumption and hazard is listed once.
-    `work` is what the answers may use. Raises PrivacyComputationError.
-    """
+def _answer_fields(request: CalibrationsRequest, evaluation: PointEvaluation, work: Work) -> ResponseFields:
     answers = {index: target.answer for index, target in enumerate(evaluation.targets)}
     beside: dict[int, ResponseFields] = {}
     assumptions: dict[str, Assumption] = {}
@@ -202,12 +179,7 @@ def _answers(request: CalibrationsRequest, evaluation: PointEvaluation, work: Wo
 
 
 def _witness(evaluator: Evaluator, found: SearchResult) -> tuple[ResponseFields | None, ResponseFields | None]:
-    """Return (witness, None), or (None, reason) if no witness is known.
-
-    A witness is a neighbour of the result `found` at which a target provably fails. The reason has the
-    members `reason` (a sentence), `undecided` and `fails`: the neighbour if no target provably fails there, and the
-    nearest value at which a target provably fails. Either is None if no such value was evaluated.
-    """
+    # A witness is a neighbour of the result at which a target provably fails: (witness, None), or (None, reason).
     fails = undecided = None
     if found.failing is not None:
         fails = _neighbour(evaluator, found, found.failing, found.failing.failing(found.group) or 0)
@@ -218,12 +190,8 @@ def _witness(evaluator: Evaluator, found: SearchResult) -> tuple[ResponseFields 
     return None, {"reason": _reason(found), "undecided": undecided, "fails": fails}
 
 
-def _limit(found: SearchResult, missing: ResponseFields | None) -> WidthLimit | None:
-    """Return a code that says why the result `found` has no witness (a neighbouring number that fails a target).
-
-    `missing` has the members `undecided` and `fails` of `_witness`; None if there is a witness. Return None if the
-    status of `found` is `trivially_met`: every less private number meets the targets, too.
-    """
+def _why_no_witness(found: SearchResult, missing: ResponseFields | None) -> WidthLimit | None:
+    # None: every less private number meets the targets, too
     if found.status == "trivially_met":
         return None
     neighbours = (None if missing is None else missing[name] for name in ("undecided", "fails"))
@@ -266,7 +234,7 @@ def _notes(evaluator: Evaluator, found: SearchResult, known: Directions) -> tupl
     if unmet and found.group == known.others:
         notes.append(OTHER_SIDE)
     if found.status == "undecided":
-        notes += _undecided(found, known)
+        notes += _reasons_for_undecided(found, known)
     elif not unmet and found.side is None:
         notes.append(BOTH_SIDES if found.proved else NOT_ON_ONE_SIDE)
     if found.status == "undecided" and any(_ran_out(error) for error in evaluator.refusals.values()):
@@ -276,11 +244,7 @@ def _notes(evaluator: Evaluator, found: SearchResult, known: Directions) -> tupl
     return tuple(notes)
 
 
-def _undecided(found: SearchResult, known: Directions) -> list[str]:
-    """Return sentences that explain why no number is proved to meet all targets.
-
-    `known` has the directions in which the targets are met.
-    """
+def _reasons_for_undecided(found: SearchResult, known: Directions) -> list[str]:
     open_ones = [index for index in known.fixed if not found.value.targets[index].meets]
     return [FIXED.format(index=index) for index in open_ones] or [UNPROVED]
 
@@ -312,7 +276,7 @@ CALIBRATIONS: Final = Computation(
     examples=CALIBRATIONS_EXAMPLES,
     request_type=CalibrationsRequest,
     response_type=CalibrationsResponse,
-    function=compute_calibrations,
-    quote=calibrations_quote,
+    function=_compute_calibrations,
+    quote=_calibrations_quote,
     exit_code=exit_code,
 )

@@ -23,11 +23,11 @@ ALWAYS_FAILS: Final = "the answer to the target does not depend on the free numb
 def search(request: CalibrationsRequest, evaluator: Evaluator, known: Directions) -> SearchResult:
     """Search for the least private value of the calibrated parameter at which all targets are met.
 
-    If the directions `known`, in which targets are met, do not say which values are more private, search for the change
-    nearest to the stated value. `evaluator` evaluates the targets. Raises PrivacyComputationError if the service can
-    answer at no evaluated value.
+    `known` has the directions in which targets are met. If they do not say which values are more private, search for
+    the change nearest to the stated value. `evaluator` evaluates the targets. Raises PrivacyComputationError if the
+    service can answer at no evaluated value.
     """
-    scale, start = _scale(request, evaluator, known)
+    scale, start = _scale_and_start(request, evaluator, known)
     moving = tuple(index for index in range(len(request.targets)) if index not in known.fixed)
     if known.fixed:
         broken = _failure_at_all_numbers(_first_evaluation(evaluator, scale, start), known)
@@ -37,17 +37,13 @@ def search(request: CalibrationsRequest, evaluator: Evaluator, known: Directions
         found = search_by_scan(evaluator, scale, start, moving)
     else:
         found = _search_range(request, evaluator, scale, start, known)
-        _check_order(request, evaluator, known)
+        _check_answers_are_monotone(request, evaluator, known)
     if all(found.value.targets[index].meets for index in known.fixed) or found.status == "infeasible":
         return found
     return replace(found, status="undecided", group=known.fixed, failing=None, witnessed=False, side=None)
 
 
-def _scale(request: CalibrationsRequest, evaluator: Evaluator, known: Directions) -> tuple[Scale, float]:
-    """Return the range of the calibrated parameter, and the value at which the search starts: the stated one, if any.
-
-    `known` has the directions in which the targets are met.
-    """
+def _scale_and_start(request: CalibrationsRequest, evaluator: Evaluator, known: Directions) -> tuple[Scale, float]:
     low, high = request.interval
     shape = evaluator.place.shape
     low = max(low, TINY) if shape.minimum_excluded and low == 0 else low
@@ -58,10 +54,7 @@ def _scale(request: CalibrationsRequest, evaluator: Evaluator, known: Directions
 
 
 def _failure_at_all_numbers(first: PointEvaluation, known: Directions) -> SearchResult | None:
-    """Return the result "infeasible" if a target that does not depend on the calibrated parameter fails, else None.
-
-    `first` is any evaluation.
-    """
+    # a target that does not depend on the calibrated parameter fails at every number
     failing = first.failing(known.fixed)
     if failing is None:
         return None
@@ -71,13 +64,8 @@ def _failure_at_all_numbers(first: PointEvaluation, known: Directions) -> Search
 def _search_range(
     request: CalibrationsRequest, evaluator: Evaluator, scale: Scale, start: float, known: Directions
 ) -> SearchResult:
-    """Search the range `scale` from `start` for the least private value at which the determining targets are met.
-
-    The result may also state that no value meets all targets. `known` has the directions in which the targets are met,
-    and the group of the determining ones.
-    """
     group = known.group
-    if all(_is_met_whatever(request, index) for index in group):
+    if all(_is_met_by_all_values(request, index) for index in group):
         start = scale.first
     crossing = crossing_of(evaluator, scale, group)
     crossing.run(_first_evaluation(evaluator, scale, start).number)
@@ -94,12 +82,8 @@ def _search_range(
 
 
 def _exclude_each_other(found: SearchResult, known: Directions) -> bool:
-    """Return whether proofs exclude every value that meets both the determining group and the other targets.
-
-    Since answers are monotone, this is so if another target fails at a value at which a target of the group fails, too,
-    or at the found value if the group fails at the neighbouring integer. If all values meet the group, another target
-    has to fail at the found value.
-    """
+    # Answers are monotone: no value meets all targets if another target fails where a target of the group fails, or at
+    # the found value if the group fails at the neighbouring integer.
     if found.status == "trivially_met":
         return found.value.failing(known.others) is not None
     outside = found.failing
@@ -110,11 +94,8 @@ def _exclude_each_other(found: SearchResult, known: Directions) -> bool:
     return outside.failing(known.others) is not None or (adjacent and found.whole and inside)
 
 
-def _is_met_whatever(request: CalibrationsRequest, index: int) -> bool:
-    """Return whether every value of the calibrated parameter meets the target with the index `index`.
-
-    This holds if the limit of the target lies beyond all possible answers to its question.
-    """
+def _is_met_by_all_values(request: CalibrationsRequest, index: int) -> bool:
+    # the limit lies beyond all possible answers
     target = request.targets[index]
     free = request.place.steps[:3] == ("targets", index, "question")
     least, most = widest(target.question) if free else value_range(target)
@@ -122,10 +103,6 @@ def _is_met_whatever(request: CalibrationsRequest, index: int) -> bool:
 
 
 def _first_evaluation(evaluator: Evaluator, scale: Scale, start: float) -> PointEvaluation:
-    """Return the evaluation at the start of the search, or at the nearest number that can be answered.
-
-    Raises the error at the start of the search if no such number was found.
-    """
     places = sorted(scale.spread(PLACES), key=lambda each: abs(scale.coordinate(each) - scale.coordinate(start)))
     for number in (start, *places):
         evaluation = evaluator.at(number)
@@ -134,11 +111,7 @@ def _first_evaluation(evaluator: Evaluator, scale: Scale, start: float) -> Point
     raise evaluator.refusals[start]
 
 
-def _check_order(request: CalibrationsRequest, evaluator: Evaluator, known: Directions) -> None:
-    """Raise NumericalFailure if enclosures contradict the theorem that the answers are monotone.
-
-    `known` has the directions in which the targets are met, and their theorem.
-    """
+def _check_answers_are_monotone(request: CalibrationsRequest, evaluator: Evaluator, known: Directions) -> None:
     if not known.theorem:
         return
     ordered = [evaluator.evaluations[number] for number in sorted(evaluator.evaluations)]

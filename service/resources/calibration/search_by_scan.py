@@ -17,11 +17,7 @@ SEVERAL: Final = "the answers are not monotone at the evaluated numbers; the val
 ONCE: Final = "; the targets change once from failing to being met"
 
 
-def _spread(evaluator: Evaluator, scale: Scale, start: float) -> list[PointEvaluation]:
-    """Return evaluations at numbers across the range `scale`, or across the part of it that can be answered.
-
-    `start` is evaluated in any case.
-    """
+def _evaluate_across_range(evaluator: Evaluator, scale: Scale, start: float) -> list[PointEvaluation]:
     numbers = {start, *scale.spread(PLACES)}
     served = sorted(number for number in numbers if evaluator.at(number) is not None)
     if served and len(served) < len(numbers):
@@ -32,12 +28,12 @@ def _spread(evaluator: Evaluator, scale: Scale, start: float) -> list[PointEvalu
 
 
 def search_by_scan(evaluator: Evaluator, scale: Scale, start: float, group: tuple[int, ...]) -> SearchResult:
-    """Search for the change between values that meet the targets `group` and others, which is nearest to `start`.
+    """Search the range `scale` for the change between values that meet some targets and others, nearest to `start`.
 
-    `group` has the indices of the targets, and `scale` the range of values. If all values of the scan meet the targets,
-    return the nearest one. Raises PrivacyComputationError if the service can answer at no value of the scan.
+    `group` has the indices of these targets. If all values of the scan meet them, return the nearest one. Raises
+    PrivacyComputationError if the service can answer at no value of the scan.
     """
-    scanned = _spread(evaluator, scale, start)
+    scanned = _evaluate_across_range(evaluator, scale, start)
     if not scanned:
         raise evaluator.refusals[start]
     here = scale.coordinate(start)

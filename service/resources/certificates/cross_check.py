@@ -37,19 +37,25 @@ LARGEST_ANSWERS: Final = 4
 @final
 @dataclass(frozen=True, slots=True)
 class BoundsCrossCheck:
-    """Comparison of the answers `answered` to a request for bounds with the independent checker."""
+    """Comparison of stored answers with the independent checker. `answered` is the JSON response to the request."""
 
     answered: bytes
 
     def body(self, request: BoundsRequest, _digest: str, _engine_version: str, /) -> bytes:
-        """Return the outcome of the comparison and the reasons for it as JSON bytes."""
+        """Return the members `outcome` and `reasons` as JSON bytes.
+
+        The outcome is "disagreed" if one answer disagrees, else "agreed" if one agrees, else "not_decided" or
+        "not_covered". Each disagreement has a reason.
+        """
         answers = json.loads(self.answered)["answers"]
         pairs = [
             (question, answer)
             for question, answer in zip(request.questions, answers, strict=True)
             if answer["evidence"] in PROVED
         ][:LARGEST_ANSWERS]
-        outcomes = [outcome for question, answer in pairs for outcome in _outcomes(request, question, answer)]
+        outcomes = [
+            outcome for question, answer in pairs for outcome in _outcomes_with_reasons(request, question, answer)
+        ]
         return json_bytes({"outcome": _worst(outcomes), "reasons": [reason for _, reason in outcomes if reason]})
 
 
@@ -58,11 +64,9 @@ def _worst(outcomes: list[tuple[str, str]]) -> str:
     return next((kind for kind in ("disagreed", "agreed", "not_decided") if kind in kinds), "not_covered")
 
 
-def _outcomes(request: BoundsRequest, question: QuestionSpec, answer: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield (outcome, reason) for each check of `answer` to `question`; the reason is "" without a disagreement.
-
-    Outcomes are `agreed`, `not_decided`, `not_covered` and `disagreed`.
-    """
+def _outcomes_with_reasons(
+    request: BoundsRequest, question: QuestionSpec, answer: dict[str, Any]
+) -> Iterator[tuple[str, str]]:
     try:
         steps = steps_of(request.mechanism, request.threat_model)
         comparison_of(question, 0.0)
@@ -78,12 +82,7 @@ def _outcomes(request: BoundsRequest, question: QuestionSpec, answer: dict[str, 
 def _by_the_checker(
     steps: list[Step], question: QuestionSpec, reads: str, number: Mapping[str, Any]
 ) -> tuple[str, str]:
-    """Return the outcome of the checker for one number of a run with these steps, and the reason.
-
-    `number` has the bounds of the answer to `question`. `reads` names the quantity of a curve. The outcome is
-    "disagreed" if the checker refutes the safe bound, or proves a stronger claim than the other bound allows: the next
-    double below a lower bound, or above the upper bound of a type II error.
-    """
+    # `better` is the strongest claim that the other bound excludes: the checker must not prove it
     lower, upper = float(number["lower"]), float(number["upper"])
     safe, better = (
         (lower, math.nextafter(upper, math.inf)) if reads == "type_two_error" else (upper, math.nextafter(lower, 0))

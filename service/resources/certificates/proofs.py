@@ -26,9 +26,9 @@ QUESTIONS: Final = ("epsilon", "delta", "advantage", "reconstruction", "trade_of
 
 @dataclass(frozen=True, slots=True)
 class NumberCondition:
-    """A number as a condition on the run: `quantity` at the point `at` is at most `at_most`, in each direction.
+    """Condition on a run that `quantity` at the point `at` is at most `at_most`, in each of the directions.
 
-    Epsilons and rates of the condition are exact rational numbers.
+    `at` is an epsilon (nats) for delta, and a false positive rate for the power. All numbers are exact.
     """
 
     quantity: Literal["delta", "power"]
@@ -37,10 +37,10 @@ class NumberCondition:
     directions: tuple[Literal["add", "remove"], ...]
 
     def prove(self, steps: Sequence[Step]) -> list[dict[str, Any]]:
-        """Return fields of `CertificateProof` for each direction: the verdict of the checker for a run of these steps.
+        """Return the verdict of the checker in each direction, as fields of `CertificateProof`.
 
-        For a run of mirrored steps, one proof serves both directions. A mirrored step compares a law with
-        its mirror image about 0, as when one record replaces another.
+        `steps` are those of the run. For mirrored steps, one proof serves both directions. A mirrored step compares a
+        law with its mirror image about 0, as when one record replaces another.
         """
         proved = self.directions[:1] if all(step.mirrored for step in steps) else self.directions
         found = [self._check(steps, direction) for direction in proved] * (len(self.directions) // len(proved))
@@ -66,9 +66,9 @@ class NumberCondition:
 def comparison_of(question: QuestionSpec, value: float, reads: str = "power") -> NumberCondition | None:
     """Return the condition on a run under which the number `value` is a safe answer to `question`, or None.
 
-    `value` is then an upper bound of the true answer (for a type II error, a lower bound). None stands for an infinite
-    epsilon, which needs no proof. `reads` names the
-    quantity of a trade-off curve. Raises UnsupportedCombination with the pointer `/question`.
+    `value` is then an upper bound of the true answer, and for a type II error a lower bound. None stands for an
+    infinite epsilon, which needs no proof. `reads` is "power" or "type_two_error" for a trade-off question. Raises
+    UnsupportedCombination with the pointer `/question`.
     """
     if isinstance(question, EpsilonQuestion):
         if math.isinf(value):

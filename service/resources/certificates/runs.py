@@ -44,7 +44,7 @@ def steps_of(mechanism: MechanismSpec, threat_model: ThreatModelSpec) -> list[St
             ("worst_case of one record",),
         )
     counted: dict[Step, int] = {}
-    for step, count in _steps(mechanism, 1, threat_model.neighboring_relation == "replace_one"):
+    for step, count in _steps_with_counts(mechanism, 1, threat_model.neighboring_relation == "replace_one"):
         counted[step] = counted.get(step, 0) + count
     if len(counted) > LARGEST_KINDS:
         raise unsupported(
@@ -56,11 +56,7 @@ def steps_of(mechanism: MechanismSpec, threat_model: ThreatModelSpec) -> list[St
     return [replace(step, count=count) for step, count in counted.items()]
 
 
-def _steps(mechanism: MechanismSpec, count: int, replaced: bool) -> Iterator[tuple[Step, int]]:
-    """Yield the steps of a tree of mechanisms, each with its count, multiplied by `count`.
-
-    `replaced` is whether neighbours differ by the value of a record.
-    """
+def _steps_with_counts(mechanism: MechanismSpec, count: int, replaced: bool) -> Iterator[tuple[Step, int]]:
     match mechanism:
         case GaussianMechanism():
             yield sampled_step(mechanism.noise_multiplier, 1.0, mirrored=replaced), count
@@ -72,10 +68,10 @@ def _steps(mechanism: MechanismSpec, count: int, replaced: bool) -> Iterator[tup
         case PoissonSampledMechanism(mechanism=GaussianMechanism() as inner):
             yield sampled_step(inner.noise_multiplier, mechanism.sample_rate, mirrored=replaced), count
         case RepeatedMechanism():
-            yield from _steps(mechanism.mechanism, count * mechanism.steps, replaced)
+            yield from _steps_with_counts(mechanism.mechanism, count * mechanism.steps, replaced)
         case ComposedMechanism():
             for part in mechanism.mechanisms:
-                yield from _steps(part, count, replaced)
+                yield from _steps_with_counts(part, count, replaced)
         case DpsgdMechanism(sampling="poisson"):
             phases = mechanism.phases
             columns = (

@@ -60,9 +60,9 @@ def counterexample_attack(
 ) -> ResponseFields:
     """Return an attack whose certified power refutes an unsafe claim, as fields of `ShowingAttack`.
 
-    `answer` has the number that the claim is about, and `curves` are those of the run. Rate and power of the attack are
-    None if the search for the rate would cost more than LARGEST_COST by the cost `model` of the curves, or finds none.
-    `attacker` is the type of the threat model.
+    `answer` has the number that the claim is about, `curves` are those of the run, and `attacker` is the type of the
+    threat model. Rate and power of the attack are None if a search would cost more than 0.1 s of CPU time by the cost
+    model `model`, or finds none.
     """
     asked: Direction = claim.question.direction
     bound, who = bound_of(claim), ATTACKERS[attacker]
@@ -70,11 +70,11 @@ def counterexample_attack(
         asked = SWAPPED[asked]
     if isinstance(bound, AtRate) and isinstance(claim.question, TradeOffQuestion | ReconstructionQuestion):
         power: Mapping[str, Any] = answer["points"][0]["power"] if "points" in answer else answer
-        return _attack_at(who, asked, bound.rate, _safe_from_below(power), bound.allowed)
-    expensive = bound is not None and is_too_expensive(bound, model)
+        return _attack_at(who, asked, bound.rate, _with_lower_bound_as_value(power), bound.allowed)
+    expensive = bound is not None and _is_too_expensive(bound, model)
     if bound is not None and not expensive:
-        for direction in _directions(asked, curves):
-            found = _witness(_attained(getattr(curves, direction)), bound)
+        for direction in _directions_to_search(asked, curves):
+            found = _witness(_attained_curve(getattr(curves, direction)), bound)
             if found is not None:
                 power = enclosed_number(found.power, "lower")
                 return _attack_at(who, direction, found.false_positive_rate, power, found.allowed)
@@ -93,14 +93,13 @@ def attack_cost(claim: Claim, model: CostModel) -> float:
     `model` is the cost model of the curves.
     """
     bound = bound_of(claim)
-    if bound is None or is_too_expensive(bound, model):
+    if bound is None or _is_too_expensive(bound, model):
         return 0.0
     directions = 1 if claim.question.direction != "both" or model.one_curve else 2
     return directions * _cost(bound, model.readings())
 
 
-def is_too_expensive(bound: Bound, model: CostModel) -> bool:
-    """Return whether the search for an attack above `bound` costs more than `LARGEST_COST` microseconds by `model`."""
+def _is_too_expensive(bound: Bound, model: CostModel) -> bool:
     many = isinstance(bound, Ratio | GaussianCurve)
     return many and _cost(bound, model.readings()) > LARGEST_COST
 
@@ -117,22 +116,14 @@ def _cost(bound: Bound, costs: ReadingCosts) -> float:
             return costs.points(len(RATES))
 
 
-def _directions(asked: Direction, curves: TradeOffPair) -> tuple[Direction, ...]:
-    """Return the directions (add, remove) to search for an attack, for the direction `asked` of the claim.
-
-    For the direction "both", an attack in one of the directions add and remove is nearly always best. `curves` are
-    those of both directions.
-    """
+def _directions_to_search(asked: Direction, curves: TradeOffPair) -> tuple[Direction, ...]:
     if asked != "both":
         return (asked,)
     return ("add",) if curves.add is curves.remove else ("add", "remove", "both")
 
 
-def _attained(curve: AbstractTradeOff) -> AbstractTradeOff:
-    """Return the curve of an attack that some data sets attain.
-
-    If `curve` is enclosed by two curves, the result is that of one choice of data sets, which has at most its power.
-    """
+def _attained_curve(curve: AbstractTradeOff) -> AbstractTradeOff:
+    # one choice of data sets attains this curve; two curves that enclose another one need not be attained
     return curve.attained if isinstance(curve, Bracketed) else curve
 
 
@@ -162,8 +153,8 @@ def _attack_at(who: str, direction: Direction, rate: float, power: EnclosedNumbe
     }
 
 
-def _safe_from_below(number: Mapping[str, Any]) -> EnclosedNumber:
-    """Return a certified power with its lower bound as the safe value, since an attack certainly reaches it."""
+def _with_lower_bound_as_value(number: Mapping[str, Any]) -> EnclosedNumber:
+    # an attack certainly reaches the lower bound of a certified power
     ends = {end: number[f"lower{end}"] for end in ("", "_log10", "_decimal") if f"lower{end}" in number}
     known = {f"{name}{end}": number[f"{name}{end}"] for end in ends for name in ("lower", "upper")}
     found: Any = {f"value{end}": value for end, value in ends.items()} | known

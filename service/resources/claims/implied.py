@@ -104,11 +104,6 @@ def _baseline(question: ReconstructionQuestion) -> float:
 
 
 def _accuracy_bound(prior: float, rate: float | None, value: float) -> Bound | None:
-    """Return the bound p power + (1 - p)(1 - alpha) <= value that a claimed accuracy `value` implies.
-
-    Here p is the prior and alpha the false positive rate. A `rate` of None stands for every false positive rate. The
-    result is None if p is 0, or if p is 1 without a rate.
-    """
     if prior in (0.0, 1.0):
         return None if prior == 0 or rate is None else AtRate(rate, value)
     if rate is None:
@@ -117,11 +112,6 @@ def _accuracy_bound(prior: float, rate: float | None, value: float) -> Bound | N
 
 
 def _posterior_bound(question: QuestionSpec, value: float) -> Bound | None:
-    """Return the bound on likelihood ratios that a claimed extreme posterior probability `value` implies.
-
-    `question` names the probability and its prior. The claim may also be about a quantity that is derived from such a
-    probability. The result is None for other questions, for infinite ratios, and for a deletion capacity of 0.
-    """
     match question:
         case PositivePredictiveValueQuestion(prior=prior, false_positive_rate=rate, side=side):
             slope = _log_odds(value) - _log_odds(prior)
@@ -147,13 +137,8 @@ def _posterior_bound(question: QuestionSpec, value: float) -> Bound | None:
 
 
 def _accusation_bound(slope: float, rate: float, side: Side) -> AtRate | None:
-    """Return the bound that a claimed ratio power/alpha = e^slope at the false positive rate alpha = `rate` implies.
-
-    If the claim limits the ratio from above (`side` "at_most"), every attack that says "member" at this rate has power
-    <= e^slope alpha. If the claim limits it from below ("at_least"), power >= e^slope alpha; the attack with the
-    opposite answers then has power <= 1 - e^slope alpha at the rate 1 - alpha. The result is None if the slope is
-    infinite, so that the claim allows every power.
-    """
+    # The claim is about power/alpha = e^slope. "at_least": the attack with the opposite answers has at most the power 1
+    # - e^slope alpha at the rate 1 - alpha.
     if not math.isfinite(slope):
         return None
     if side == "at_most":
@@ -162,13 +147,8 @@ def _accusation_bound(slope: float, rate: float, side: Side) -> AtRate | None:
 
 
 def _clearance_bound(slope: float, rate: float, side: Side) -> AtRate | None:
-    """Return the bound that a claimed ratio beta/(1 - alpha) = e^slope at the false positive rate `rate` implies.
-
-    alpha is `rate`, and beta the type II error. If the claim limits the negative predictive value from above (`side`
-    "at_most"), every attack has beta >= e^slope (1 - alpha). If the claim limits it from below ("at_least"), beta <=
-    e^slope (1 - alpha); the attack with the opposite answers then has the power beta at the rate 1 - alpha. The result
-    is None if the slope is infinite, so that the claim allows every power.
-    """
+    # The claim is about beta/(1 - alpha) = e^slope. "at_least": the attack with the opposite answers has at most the
+    # power beta at the rate 1 - alpha.
     if not math.isfinite(slope):
         return None
     if side == "at_most":

@@ -32,10 +32,10 @@ NEAR_ONE: Final = (
 @final
 @dataclass(frozen=True, slots=True)
 class ClaimJudgement:
-    """Verdict on a claimed number, with notes.
+    """Verdict on a claimed number.
 
     `holds` says whether the claim is true (`yes`, `no` or `unknown`). `by` is how far the number lies beyond the proved
-    lower or upper bound that decides; it is None if neither does (verdicts `consistent` and `undecided`).
+    bound that decides, as fields of `Distance`; None for the verdicts `consistent` and `undecided`.
     """
 
     verdict: VerdictName
@@ -45,10 +45,10 @@ class ClaimJudgement:
 
 
 def judge_claim(claim: Claim, found: ReadNumber) -> ClaimJudgement:
-    """Return whether `claim` states more privacy than there is, less than is provable, or neither.
+    """Return the verdict on `claim`: unsafe, loose (less private than is provable), consistent or undecided.
 
-    `found` is the computed number. A smaller number means more privacy; for a guarantee, a larger one. Comparisons are
-    exact, and `by` is rounded downwards.
+    `found` is the computed number. An unsafe claim states more privacy than there is, and an undecided one is about a
+    number without proved bounds. Comparisons are exact.
     """
     value, tolerance = claim.number, claim.relative_tolerance
     if found.lower is None or found.upper is None:
@@ -77,10 +77,7 @@ def _holds(value: float, found: ReadNumber) -> Held:
 
 
 def _distance(value: float, found: ReadNumber, end: Literal["lower", "upper"]) -> dict[str, Any]:
-    """Return how far the claimed `value` lies beyond the bound `end` of the number `found`, as fields of `Distance`.
-
-    Difference and ratio are rounded downwards.
-    """
+    # difference and ratio are rounded downwards
     reached = found.lower if end == "lower" else found.upper
     small, large = sorted((value, reached or 0.0))
     if math.isinf(large):

@@ -42,50 +42,29 @@ TURNED: Final[dict[Sign, Sign]] = {"first_smaller": "second_smaller", "second_sm
 
 
 @final
-class _Run(NamedTuple):
-    """Evaluations of one of the compared runs.
-
-    `numbers` holds for each quantity its number, and a second number that may decide which run is better. `curve` holds
-    the points at the rates of the request, unless the parameters alone decide every pair with this run.
-    """
-
+class _EvaluatedRun(NamedTuple):
     answered: ResponseFields
     numbers: list[tuple[ReadNumber, ...]]
     curve: Read | None
 
 
 @final
-class _Quantity(NamedTuple):
-    """Number that all runs have and that is compared.
-
-    `point` is the index of the number in a question of type trade_off.
-    """
-
+class _ComparedQuantity(NamedTuple):
     place: int
     question: QuestionSpec
     point: int | None
 
 
-def compute_comparisons(request: ComparisonsRequest, digest: str, engine_version: str) -> ResponseFields:
-    """Evaluate all runs of a request, and return their comparison as fields of the response.
-
-    `digest` and `engine_version` become fields of the response. Raises PrivacyComputationError with the pointer of the
-    first faulty part.
-    """
+def _compute_comparisons(request: ComparisonsRequest, digest: str, engine_version: str) -> ResponseFields:
     return _response(request, {}, digest, engine_version)
 
 
 def _response(
     request: ComparisonsRequest, resolved_requests: Mapping[int, ResolvedRequest], digest: str, engine_version: str
 ) -> ResponseFields:
-    """Return the response to a comparison as fields, with this digest and engine version.
-
-    `resolved_requests` has the requests with already chosen engines. The key is the index of the run; equal runs share
-    the entry of the first of them.
-    """
     quantities = _quantities(request.questions)
-    known: dict[BoundsRequest, _Run] = {}
-    runs: list[_Run] = []
+    known: dict[BoundsRequest, _EvaluatedRun] = {}
+    runs: list[_EvaluatedRun] = []
     drawn = _runs_to_read(request)
     with at_most(MOST_WORK) as work:
         shares = WorkBudgetShares(work, len(dict.fromkeys(map(request.asked, range(len(request.runs))))))
@@ -113,11 +92,7 @@ def _response(
     }
 
 
-def _by_parameters(one: Run, other: Run) -> ResponseFields | None:
-    """Return the fields `curves` and `theorem` of `ComparedPair` if the parameters of two runs order their curves.
-
-    The result is None if no theorem on the parameters orders the two curves, so that they have to be evaluated.
-    """
+def _order_by_parameters(one: Run, other: Run) -> ResponseFields | None:
     first = is_at_least_as_hard(one.mechanism, other.mechanism, one.threat_model, other.threat_model)
     second = is_at_least_as_hard(other.mechanism, one.mechanism, other.threat_model, one.threat_model)
     same = one.mechanism == other.mechanism and one.threat_model == other.threat_model
@@ -136,20 +111,16 @@ def _by_parameters(one: Run, other: Run) -> ResponseFields | None:
 
 
 def _runs_to_read(request: ComparisonsRequest) -> set[int]:
-    """Return the indices of the runs whose trade-off curves have to be evaluated.
-
-    They are the runs of all pairs for which no theorem on the parameters shows which curve is more private.
-    """
     pairs = combinations(enumerate(request.runs), 2)
-    return {place for pair in pairs if _by_parameters(pair[0][1], pair[1][1]) is None for place, _ in pair}
+    return {place for pair in pairs if _order_by_parameters(pair[0][1], pair[1][1]) is None for place, _ in pair}
 
 
-def _quantities(questions: Sequence[QuestionSpec]) -> list[_Quantity]:
-    found: list[_Quantity] = []
+def _quantities(questions: Sequence[QuestionSpec]) -> list[_ComparedQuantity]:
+    found: list[_ComparedQuantity] = []
     for place, question in enumerate(questions):
         several = isinstance(question, TradeOffQuestion)
         points = range(len(question.false_positive_rates)) if several else (None,)
-        found += [_Quantity(place, question, point) for point in points]
+        found += [_ComparedQuantity(place, question, point) for point in points]
     return found
 
 
@@ -158,10 +129,10 @@ def _evaluate_run(
     index: int,
     asked: BoundsRequest,
     resolved: ResolvedRequest | None,
-    quantities: Sequence[_Quantity],
+    quantities: Sequence[_ComparedQuantity],
     *,
     draw: bool,
-) -> _Run:
+) -> _EvaluatedRun:
     places = request.places(index)
     answered, curves = evaluate_with_curves(asked, places, resolved)
     drawn: Read | None = None
@@ -175,7 +146,7 @@ def _evaluate_run(
             found.pointer = repoint(found.pointer, places)
             raise found from None
     answers = answered["answers"]
-    return _Run(answered, [_numbers(answers[each.place], each.point) for each in quantities], drawn)
+    return _EvaluatedRun(answered, [_numbers(answers[each.place], each.point) for each in quantities], drawn)
 
 
 def _numbers(answer: ResponseFields, point: int | None) -> tuple[ReadNumber, ...]:
@@ -189,9 +160,9 @@ def _run_representation(name: str, answered: ResponseFields) -> ResponseFields:
     return {"name": name, **{field: answered[field] for field in kept}}
 
 
-def _pair(request: ComparisonsRequest, runs: Sequence[_Run], first: int, second: int) -> ResponseFields:
+def _pair(request: ComparisonsRequest, runs: Sequence[_EvaluatedRun], first: int, second: int) -> ResponseFields:
     one, other = runs[first], runs[second]
-    decided = _by_parameters(request.runs[first], request.runs[second])
+    decided = _order_by_parameters(request.runs[first], request.runs[second])
     if decided is None:
         rates = np.array(request.false_positive_rates)
         decided = {"curves": _verdict(rates, one, other), "theorem": None}
@@ -204,19 +175,19 @@ def _pair(request: ComparisonsRequest, runs: Sequence[_Run], first: int, second:
     }
 
 
-def _verdict(rates: FloatArray, one: _Run, other: _Run) -> ResponseFields:
+def _verdict(rates: FloatArray, one: _EvaluatedRun, other: _EvaluatedRun) -> ResponseFields:
     if one.curve is None or other.curve is None:
         raise NumericalFailure("a curve for the comparison was not evaluated")
     return curve_verdict(rates, one.curve, other.curve)
 
 
 def _ranked(
-    request: ComparisonsRequest, runs: Sequence[_Run], pairs: Sequence[ResponseFields], place: int, each: _Quantity
+    request: ComparisonsRequest,
+    runs: Sequence[_EvaluatedRun],
+    pairs: Sequence[ResponseFields],
+    place: int,
+    each: _ComparedQuantity,
 ) -> ResponseFields:
-    """Return the comparison of one quantity, with the runs of the best safe bound, as fields of `RankedQuantity`.
-
-    `pairs` are the comparisons of pairs of runs, and `place` is the index of the quantity `each`.
-    """
     count = len(runs)
     verdicts: list[list[Sign]] = [["equal"] * count for _ in runs]
     for (first, second), pair in zip(combinations(range(count), 2), pairs, strict=True):
@@ -236,7 +207,7 @@ def _ranked(
 def comparisons_quote(request: ComparisonsRequest) -> Quote:
     """Return the estimated cost of a comparison, in microseconds of CPU time.
 
-    It is that of all answers, evaluated curves and pairs of runs.
+    All answers, evaluated curves and pairs of runs count.
     """
     pairs = len(request.runs) * (len(request.runs) - 1) / 2
     compared = COMPARISON_COST + COMPARED_POINT_COST * len(request.false_positive_rates)
@@ -268,7 +239,7 @@ COMPARISONS: Final = Computation(
     examples=COMPARISONS_EXAMPLES,
     request_type=ComparisonsRequest,
     response_type=ComparisonsResponse,
-    function=compute_comparisons,
+    function=_compute_comparisons,
     quote=comparisons_quote,
     ends_early=True,
 )

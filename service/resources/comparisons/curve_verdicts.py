@@ -16,9 +16,10 @@ COMPARISON_COST, COMPARED_POINT_COST = 40, 0.02
 
 
 def curve_verdict(rates: FloatArray, first: Read, second: Read) -> ResponseFields:
-    """Return which of two trade-off curves is more private, as the fields of `CurveVerdict`.
+    """Return which of two trade-off curves is more private at the false positive rates `rates`.
 
-    `first` and `second` are enclosures of both curves at the false positive rates `rates`.
+    The result has the fields of `CurveVerdict`. `first` and `second` are (points, evidence) pairs with the points at
+    these rates.
     """
     comparison = compare(rates, first, second)
     return {

@@ -23,15 +23,15 @@ def sign_of(first: Sequence[ReadNumber], second: Sequence[ReadNumber]) -> Sign:
     """
     for one, other in zip(first, second, strict=True):
         turned = one.guarantee and len(first) > 1
-        if is_surely_below(one, other):
+        if _is_surely_below(one, other):
             return "second_smaller" if turned else "first_smaller"
-        if is_surely_below(other, one):
+        if _is_surely_below(other, one):
             return "first_smaller" if turned else "second_smaller"
     return "equal" if _is_one_point(first[0], second[0]) else "undecided"
 
 
-def is_surely_below(one: ReadNumber, other: ReadNumber) -> bool:
-    """Return whether the number `one` is below `other`, wherever both lie in their enclosures."""
+def _is_surely_below(one: ReadNumber, other: ReadNumber) -> bool:
+    # wherever both lie in their enclosures
     if one.upper is None or other.lower is None:
         return False
     if one.log10 is not None and other.log10 is not None:
@@ -54,9 +54,9 @@ SAME: ResponseFields = {
 
 
 def difference_of(first: Sequence[ReadNumber], second: Sequence[ReadNumber]) -> ResponseFields:
-    """Return difference, ratio and sign of two numbers, as the fields of `ComparedQuantity`.
+    """Return difference (first - second), ratio (first/second) and sign, as fields of `ComparedQuantity`.
 
-    Each side may have a second number (type II error beside power) that decides the sign.
+    Each side has one number, or a power and its type II error, which may decide the sign.
     """
     return {
         "verdict": sign_of(first, second),
@@ -70,14 +70,13 @@ def _difference(first: ReadNumber, second: ReadNumber) -> ResponseFields | None:
         return None
     if math.isinf(first.upper) and math.isinf(second.upper):
         return None
-    return {"lower": _minus(first.lower, second.upper, -1), "upper": _minus(first.upper, second.lower, 1)}
+    return {
+        "lower": _difference_rounded(first.lower, second.upper, -1),
+        "upper": _difference_rounded(first.upper, second.lower, 1),
+    }
 
 
-def _minus(one: float, other: float, side: int) -> float:
-    """Return `one` - `other` for numbers >= 0, rounded downwards (`side` -1) or upwards (1).
-
-    At most one of the numbers is infinite.
-    """
+def _difference_rounded(one: float, other: float, side: int) -> float:
     if math.isinf(one) or math.isinf(other):
         return one - other
     exact = Fraction(one) - Fraction(other)
@@ -92,14 +91,13 @@ def _ratio(first: ReadNumber, second: ReadNumber) -> ResponseFields | None:
     if first.log10 is not None and second.log10 is not None:
         (first_low, first_high), (second_low, second_high) = first.log10, second.log10
         return {"lower": _power_of_ten(first_low - second_high, -1), "upper": _power_of_ten(first_high - second_low, 1)}
-    return {"lower": _over(first.lower, second.upper, -1), "upper": _over(first.upper, second.lower, 1)}
+    return {
+        "lower": _ratio_rounded(first.lower, second.upper, -1),
+        "upper": _ratio_rounded(first.upper, second.lower, 1),
+    }
 
 
-def _over(one: float, other: float, side: int) -> float:
-    """Return `one` / `other` for numbers >= 0, rounded downwards (`side` -1) or upwards (1).
-
-    The result is infinite if the quotient is unbounded.
-    """
+def _ratio_rounded(one: float, other: float, side: int) -> float:
     if one == 0 or math.isinf(other):
         return 0.0
     if math.isinf(one) or other == 0:
@@ -118,7 +116,7 @@ def _power_of_ten(log10: float, side: int) -> float:
 
 
 def best_of(numbers: Sequence[ReadNumber], signs: Sequence[Sequence[Sign]]) -> tuple[list[int], bool]:
-    """Return the indices of the runs with the best safe bound, and whether these runs are provably the best.
+    """Return the indices of the numbers with the best safe bound, and whether they are provably the best.
 
     `signs[i][j]` says which of the numbers i (first) and j (second) is smaller. Numbers without an enclosure are never
     best and make the ranking uncertain.
@@ -129,9 +127,11 @@ def best_of(numbers: Sequence[ReadNumber], signs: Sequence[Sequence[Sign]]) -> t
     guarantee = numbers[0].guarantee
     choose = max if guarantee else min
     value = choose(numbers[place].value for place in known)
-    logs = [_safe_log(numbers[place]) for place in known if numbers[place].value == value]
+    logs = [_log10_of_safe_bound(numbers[place]) for place in known if numbers[place].value == value]
     finest = choose(logs)
-    found = [place for place in known if numbers[place].value == value and _safe_log(numbers[place]) == finest]
+    found = [
+        place for place in known if numbers[place].value == value and _log10_of_safe_bound(numbers[place]) == finest
+    ]
     wanted: Sign = "second_smaller" if guarantee else "first_smaller"
     others = [place for place in range(len(numbers)) if place not in found]
     beaten = all(signs[best][other] == wanted for best in found for other in others)
@@ -139,11 +139,8 @@ def best_of(numbers: Sequence[ReadNumber], signs: Sequence[Sequence[Sign]]) -> t
     return found, beaten and alike and len(known) == len(numbers)
 
 
-def _safe_log(number: ReadNumber) -> float:
-    """Return the decimal logarithm of the safe bound of a number, to order numbers too small for doubles.
-
-    The safe bound never states more privacy than there is.
-    """
+def _log10_of_safe_bound(number: ReadNumber) -> float:
+    # orders numbers whose safe bounds are too small for doubles
     if number.log10 is None:
         return -math.inf if number.value == 0 else 0.0
     return number.log10[0 if number.guarantee else 1]

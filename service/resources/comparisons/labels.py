@@ -16,7 +16,7 @@ def label_of(
     For a question about a curve, the label names the quantity `reads` and the index of the point. Fields in `varied`
     are written as `*`. Other numbers are written so that they parse to the same value.
     """
-    name, fields = question.type, _fields(question)
+    name, fields = question.type, _fields_without_defaults(question)
     if isinstance(question, TradeOffQuestion) and point is not None:
         rate = {"false_positive_rate": question.false_positive_rates[point]}
         name, fields = reads, rate | {key: value for key, value in fields.items() if key == "direction"}
@@ -24,8 +24,7 @@ def label_of(
     return f"{name}({inside})" if inside else name
 
 
-def _fields(question: QuestionSpec) -> dict[str, Any]:
-    """Return the required fields of a question, and those that differ from their defaults."""
+def _fields_without_defaults(question: QuestionSpec) -> dict[str, Any]:
     shown: dict[str, Any] = {}
     for name, field in type(question).model_fields.items():
         value = getattr(question, name)

@@ -31,31 +31,29 @@ def is_at_least_as_hard(
 
     The runs face the attackers `attacker` and `other_attacker`. The order holds at every false positive rate.
     """
-    return attacker == other_attacker and isinstance(attacker, WorstCaseThreatModel) and _harder(one, other)
+    return (
+        attacker == other_attacker
+        and isinstance(attacker, WorstCaseThreatModel)
+        and _is_harder_in_every_part(one, other)
+    )
 
 
-def _harder(one: Any, other: Any) -> bool:
-    """Return whether the description `one` is at least as private as `other` in every part.
-
-    Both are objects of a request, or lists of the same length.
-    """
+def _is_harder_in_every_part(one: Any, other: Any) -> bool:
     if type(one) is not type(other):
         return False
     if isinstance(one, tuple):
-        return len(one) == len(other) and all(map(_harder, one, other))  # pyright: ignore[reportUnknownArgumentType]
+        return len(one) == len(other) and all(map(_is_harder_in_every_part, one, other))  # pyright: ignore[reportUnknownArgumentType]
     first, second = one.__dict__, other.__dict__
     return all(_is_harder_in(name, first, second) for name in first if first[name] != second[name])
 
 
 def _is_harder_in(name: str, one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Return whether the description `one` is at least as private as `other` in the field `name`, which differs.
-
-    In DP-SGD the numbers of epochs matter only through rate and steps, and so do batch and data set sizes under Poisson
-    sampling. For batches of a fixed size, the theorems about the sizes concern only upper bounds of the power.
-    """
+    # In DP-SGD the numbers of epochs matter only through rate and steps, and so do batch and data set sizes under
+    # Poisson sampling. For batches of a fixed size, the theorems about the sizes concern only upper bounds of the
+    # power.
     value, kind = one[name], one.get("type", "")
     if name in PARTS:
-        return _harder(value, other[name])
+        return _is_harder_in_every_part(value, other[name])
     by_rate = kind == "poisson_sampled" or one.get("sampling") == "poisson"
     if name == "epochs" or (name in SIZES and not (by_rate and name == "sample_rate")):
         return name == "epochs" or by_rate
@@ -64,10 +62,6 @@ def _is_harder_in(name: str, one: Mapping[str, Any], other: Mapping[str, Any]) -
 
 
 def _none_smaller(one: Any, other: Any) -> bool:
-    """Return whether no number of `one` is smaller than its counterpart in `other`.
-
-    Both are numbers, or lists of the same length.
-    """
     if type(one) is not type(other) or one is None:
         return False
     first, second = listed(one), listed(other)

@@ -34,20 +34,15 @@ NO_CERTAIN_EPSILON: Final = (
 )
 
 
-def compute_membership_conversions(
+def _compute_membership_conversions(
     request: MembershipConversionsRequest, digest: str, engine_version: str
 ) -> MembershipConversionsResponse:
-    """Return the answers to all conversions of a request.
-
-    `digest` and `engine_version` become fields of the response.
-    """
     return MembershipConversionsResponse(
         digest=digest, engine_version=engine_version, answers=tuple(map(_answer, request.conversions))
     )
 
 
-def membership_conversions_quote(request: MembershipConversionsRequest) -> Quote:
-    """Return the estimated cost, in microseconds of CPU time: each conversion is a closed form of constant cost."""
+def _membership_conversions_quote(request: MembershipConversionsRequest) -> Quote:
     cost = CONVERSION_COST * len(request.conversions)
     return Quote(cost, inline=cost <= INLINE_LIMIT)
 
@@ -56,12 +51,12 @@ def _answer(conversion: MembershipConversion) -> MembershipConversionAnswer:
     match conversion:
         case LargestEpsilonConversion():
             found = membership_inverse.largest_epsilon(conversion.positive_predictive_value, conversion.prior)
-            return _epsilon(conversion, found, membership_inverse.ACCURACY.format(unknown="epsilon"), NO_EPSILON)
+            return _epsilon_answer(conversion, found, membership_inverse.ACCURACY.format(unknown="epsilon"), NO_EPSILON)
         case LargestEpsilonForDeletionsConversion():
             found = membership_inverse.largest_epsilon_for_deletions(
                 conversion.prior, conversion.confidence, conversion.deletions
             )
-            return _epsilon(conversion, found, membership_inverse.DELETIONS + "epsilon", NO_CERTAIN_EPSILON)
+            return _epsilon_answer(conversion, found, membership_inverse.DELETIONS + "epsilon", NO_CERTAIN_EPSILON)
         case LargestSamplingRateConversion():
             return _rate(
                 conversion,
@@ -85,17 +80,13 @@ def _answer(conversion: MembershipConversion) -> MembershipConversionAnswer:
             )
 
 
-def _epsilon(
+def _epsilon_answer(
     conversion: LargestEpsilonConversion | LargestEpsilonForDeletionsConversion,
     reading: Reading | None,
     source: str,
     reason: str,
 ) -> EpsilonConversionAnswer:
-    """Return the answer to a conversion from a promise about membership to epsilon.
-
-    `reading` encloses epsilon (nats), and is None if no epsilon keeps the promise. `source` names the theorem. `reason`
-    explains the case that no epsilon keeps the promise.
-    """
+    # without a `reading`, no epsilon keeps the promise, for this `reason`
     if reading is not None:
         number = enclosed_number(reading.value, reading.safe_end)
         return EpsilonConversionAnswer(
@@ -143,6 +134,6 @@ MEMBERSHIP_CONVERSIONS: Final = Computation(
     examples=MEMBERSHIP_CONVERSIONS_EXAMPLES,
     request_type=MembershipConversionsRequest,
     response_type=MembershipConversionsResponse,
-    function=compute_membership_conversions,
-    quote=membership_conversions_quote,
+    function=_compute_membership_conversions,
+    quote=_membership_conversions_quote,
 )

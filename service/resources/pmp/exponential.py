@@ -77,14 +77,7 @@ CLIPPED: Final = Assumption(
 )
 
 
-class _Scaled(NamedTuple):
-    """Population of an exponential mechanism with its losses and the numbers that scale its logits.
-
-    `sensitivity` is that of the sum or mean of losses, and `records` the number of records over which losses are
-    averaged, or 1. `beyond` is the sensitivity on all possible data, and None if only the losses on the parent set are
-    known.
-    """
-
+class _ScaledLosses(NamedTuple):
     losses: Losses
     population: Population
     sensitivity: float
@@ -94,20 +87,17 @@ class _Scaled(NamedTuple):
     """Sensitivity of the aggregated loss on all clipped points; None if only losses are known."""
 
 
-def compute_pmp_exponential(request: PmpExponentialRequest, digest: str, engine_version: str) -> PmpExponentialResponse:
-    """Enclose the parameter epsilon of practical membership privacy (PMP) of an exponential mechanism.
-
-    `digest` and `engine_version` become fields of the response. Raises OutOfDomain if the losses exceed the
-    sensitivity.
-    """
+def _compute_pmp_exponential(
+    request: PmpExponentialRequest, digest: str, engine_version: str
+) -> PmpExponentialResponse:
     scaled = _scaled(request)
     population = scaled.population
     bounds = swap_bounds(population)
     sampling = _sampling(request)
-    proved = _proved(request, scaled)
+    proved = _proved_epsilon_for_all_data(request, scaled)
     adjacent = adjacent_epsilon(population, bounds, enumerate_subsets=_enumerates_adjacent(request), at_most=proved)
     found = exponential_pmp(population, bounds, sampling, exact=request.enumerates, at_most=adjacent.upper)
-    limit = _limit(found, request.relative_tolerance)
+    limit = _width_limit(found, request.relative_tolerance)
     worst_case = Enclosure(min(adjacent.lower, proved), proved, Evidence.CERTIFIED)
     return PmpExponentialResponse(
         digest=digest,
@@ -140,19 +130,14 @@ def compute_pmp_exponential(request: PmpExponentialRequest, digest: str, engine_
     )
 
 
-def _on_population(request: PmpExponentialRequest, scaled: _Scaled, adjacent: Enclosure) -> EpsilonOnPopulation:
-    """Return epsilon of differential privacy on the population: the enclosure `adjacent`, and by the sensitivity."""
+def _on_population(request: PmpExponentialRequest, scaled: _ScaledLosses, adjacent: Enclosure) -> EpsilonOnPopulation:
     return EpsilonOnPopulation(
         exact=enclosed_number(adjacent, "upper"),
-        sensitivity=enclosed_number(_by_sensitivity(request, scaled), "upper"),
+        sensitivity=enclosed_number(_epsilon_by_sensitivity(request, scaled), "upper"),
     )
 
 
-def _limit(found: ExponentialPmp, tolerance: float) -> WidthLimit | None:
-    """Return why the PMP parameter `found` is wider than the tolerance, or None if it is not.
-
-    PMP is practical membership privacy: the attacker does not know which records were drawn.
-    """
+def _width_limit(found: ExponentialPmp, tolerance: float) -> WidthLimit | None:
     if meets(found.epsilon, tolerance):
         return None
     if found.epsilon.evidence is Evidence.STATISTICAL:
@@ -181,7 +166,7 @@ def pmp_exponential_quote(request: PmpExponentialRequest) -> Quote:
     return Quote(int(cost))
 
 
-def _scaled(request: PmpExponentialRequest) -> _Scaled:
+def _scaled(request: PmpExponentialRequest) -> _ScaledLosses:
     records = request.data_size if request.aggregate == "mean" else 1
     beyond = None
     if request.losses is not None:
@@ -196,7 +181,7 @@ def _scaled(request: PmpExponentialRequest) -> _Scaled:
         error.pointer = "/sensitivity"
         raise error
     population = Population.of(losses, request.epsilon / (2 * sensitivity * records))
-    return _Scaled(losses, population, sensitivity, records, beyond)
+    return _ScaledLosses(losses, population, sensitivity, records, beyond)
 
 
 def _sampling(request: PmpExponentialRequest) -> Sampling | None:
@@ -218,12 +203,7 @@ def _enumerates_adjacent(request: PmpExponentialRequest) -> bool:
     return enumeration_cost(request.object_count, request.point_count) <= allowed
 
 
-def _by_sensitivity(request: PmpExponentialRequest, scaled: _Scaled) -> Enclosure:
-    """Enclose the product of the requested epsilon and the ratio of two sensitivities.
-
-    The ratio is that of the sensitivity on the parent set (the population of which a random half is the data) to the
-    sensitivity that scales the logits.
-    """
+def _epsilon_by_sensitivity(request: PmpExponentialRequest, scaled: _ScaledLosses) -> Enclosure:
     factor = request.epsilon / (scaled.sensitivity * scaled.records)
     change, slack = scaled.losses.widest_range, scaled.losses.range_error
     rounding = 16 * UNIT_ROUNDOFF
@@ -235,13 +215,10 @@ def _by_sensitivity(request: PmpExponentialRequest, scaled: _Scaled) -> Enclosur
     )
 
 
-def _proved(request: PmpExponentialRequest, scaled: _Scaled) -> float:
-    """Return an epsilon of differential privacy that the mechanism has for all data, rounded up.
-
-    The value is epsilon B/S, where S is the sensitivity that scales the logits, and B that on all possible data. For
-    Euclidean losses, B is also at most the largest distance between two objects, for a mean divided by the number of
-    records. For given losses, the requested S is trusted as B, and only enlarged if the losses exceed S by rounding.
-    """
+def _proved_epsilon_for_all_data(request: PmpExponentialRequest, scaled: _ScaledLosses) -> float:
+    # Epsilon for all data is epsilon B/S, with the sensitivity S that scales the logits and B on all possible data. For
+    # Euclidean losses, B is also at most the largest distance between two objects, for a mean divided by the number of
+    # records. For given losses, the requested S is trusted as B, and only enlarged if the losses exceed S by rounding.
     factor = request.epsilon / scaled.sensitivity
     if scaled.beyond is None:
         known = (scaled.losses.widest_range + scaled.losses.range_error) / (scaled.sensitivity * scaled.records)
@@ -282,7 +259,7 @@ def _notes(request: PmpExponentialRequest, found: ExponentialPmp, worst_case: En
     return tuple(notes)
 
 
-def _assumptions(scaled: _Scaled) -> tuple[Assumption, ...]:
+def _assumptions(scaled: _ScaledLosses) -> tuple[Assumption, ...]:
     if scaled.beyond is not None:
         return (DATA_ARE_A_RANDOM_HALF, WEIGHTS, CLIPPED)
     return (DATA_ARE_A_RANDOM_HALF, WEIGHTS, SENSITIVITY)
@@ -296,6 +273,6 @@ PMP_EXPONENTIAL: Final = Computation(
     examples=PMP_EXPONENTIAL_EXAMPLES,
     request_type=PmpExponentialRequest,
     response_type=PmpExponentialResponse,
-    function=compute_pmp_exponential,
+    function=_compute_pmp_exponential,
     quote=pmp_exponential_quote,
 )

@@ -49,7 +49,7 @@ class PmpGaussianUpload(PmpGaussianParameters):
         return self
 
     def carrying(self, body: bytes) -> Self:
-        """Return the upload with the bytes of its archive."""
+        """Store the bytes of the archive in this upload, and return the upload."""
         self._body = body
         return self
 
@@ -66,7 +66,11 @@ class PmpGaussianUpload(PmpGaussianParameters):
 
 
 def read_pmp_gaussian_upload(body: bytes) -> PmpGaussianUpload:
-    """Return the request in an archive. Raises ArchiveError, or ValidationError for its parameters."""
+    """Return the request for a PMP parameter in an archive (.npz), with its parameters and points.
+
+    Raises ArchiveError for wrong arrays, or ValidationError for wrong parameters. PMP is practical membership privacy:
+    the attacker does not know which records were drawn.
+    """
     archive = ArrayArchive(body, LARGEST_ARRAY_BYTES)
     parameters: dict[str, Any] = {}
     target: dict[str, Any] = {}

@@ -47,12 +47,9 @@ LARGEST_EXACT_ENUMERATION: Final = 2_000_000.0
 ROW_COST, PAIR_COST, SOLVED_ROWS = 150.0, 1.5, 100
 
 
-def compute_pmp_simulations(request: PmpSimulationsRequest, digest: str, engine_version: str) -> PmpSimulationsResponse:
-    """Draw all parent sets of a simulation and compute the privacy of the mechanism on each.
-
-    A parent set is a population of which a random half is the data. `digest` and `engine_version` become fields of the
-    response.
-    """
+def _compute_pmp_simulations(
+    request: PmpSimulationsRequest, digest: str, engine_version: str
+) -> PmpSimulationsResponse:
     trials = tuple(_written(_trial(request, number)) for number in range(request.trials))
     notes = [SPREAD, UPPER_BOUND if request.experiment == "gaussian" else READINGS]
     if any(trial["epsilon"] is None for trial in trials):
@@ -78,8 +75,7 @@ def compute_pmp_simulations(request: PmpSimulationsRequest, digest: str, engine_
     )
 
 
-def pmp_simulations_quote(request: PmpSimulationsRequest) -> Quote:
-    """Return the estimated cost of a simulation, in microseconds of CPU time. A worker runs it."""
+def _pmp_simulations_quote(request: PmpSimulationsRequest) -> Quote:
     count = 2 * request.data_size
     each = TRIAL_COST + NUMBER_COST * count * request.dimension
     if request.experiment == "gaussian":
@@ -88,22 +84,20 @@ def pmp_simulations_quote(request: PmpSimulationsRequest) -> Quote:
     else:
         objects = request.objects or 1
         each += SUBSET_COST * (objects + 2) * math.comb(count, request.data_size)
-        each += _exact_readings(request) * (EXCHANGE_COST * enumeration_cost(objects, count) + READING_COST)
+        each += _exact_evaluations_per_trial(request) * (
+            EXCHANGE_COST * enumeration_cost(objects, count) + READING_COST
+        )
     return Quote(int(BASE_COST + request.trials * each))
 
 
-def _exact_readings(request: PmpSimulationsRequest) -> int:
-    """Return how often one trial of the simulation computes the exact epsilon on the simulated parent set.
-
-    The parent set is the population from which the data are drawn.
-    """
+def _exact_evaluations_per_trial(request: PmpSimulationsRequest) -> int:
     if request.reading == "exact":
         return 1 if request.epsilon is not None else SEARCH_STEPS + 20
-    return int(_adds_exact(request))
+    return int(_shows_exact_epsilon_too(request))
 
 
-def _adds_exact(request: PmpSimulationsRequest) -> bool:
-    """Return whether the exact epsilon, by enumeration, costs little enough to be shown beside that by sensitivity."""
+def _shows_exact_epsilon_too(request: PmpSimulationsRequest) -> bool:
+    # whether enumeration costs little enough
     return enumeration_cost(request.objects or 1, 2 * request.data_size) <= LARGEST_EXACT_ENUMERATION
 
 
@@ -123,7 +117,7 @@ def _trial(request: PmpSimulationsRequest, number: int) -> Trial | None:
     if request.experiment == "gaussian":
         return gaussian_trial(law, budget, request.delta or 0.0, request.seed, number)
     sensitivity = request.sensitivity or "attained"
-    with_exact = _adds_exact(request)
+    with_exact = _shows_exact_epsilon_too(request)
     return exponential_trial(
         law, request.objects or 1, budget, sensitivity, request.seed, number, with_exact=with_exact
     )
@@ -167,6 +161,6 @@ PMP_SIMULATIONS: Final = Computation(
     examples=PMP_SIMULATIONS_EXAMPLES,
     request_type=PmpSimulationsRequest,
     response_type=PmpSimulationsResponse,
-    function=compute_pmp_simulations,
-    quote=pmp_simulations_quote,
+    function=_compute_pmp_simulations,
+    quote=_pmp_simulations_quote,
 )

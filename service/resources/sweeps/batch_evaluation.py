@@ -29,11 +29,11 @@ RunQueries = tuple[tuple[Summand, ...], tuple[Known, ...]]
 
 
 def resolve_together(requests: Sequence[BoundsRequest | None], wanted: range) -> list[ResolvedRequest | None]:
-    """Return the requests at the indices `wanted` with their engines, whose numbers are evaluated together.
+    """Return the requests at the indices `wanted`, each with its engines and numbers that were evaluated together.
 
-    All requests are evaluated together, so that the numbers do not depend on `wanted`. Only contour inversion evaluates
-    numbers together. The entry of a request that is None or cannot be resolved is None. A later attempt to resolve such
-    a request raises its error.
+    All requests are evaluated, so that the numbers do not depend on `wanted`. Only contour inversion evaluates numbers
+    together. The entry is None for other engines, for a weaker attacker, and for a request that is None or cannot be
+    served.
     """
     asked: dict[int, RunQueries] = {}
     resolved_requests: list[ResolvedRequest | None] = []

@@ -69,10 +69,6 @@ def evaluate_points(request: SweepsRequest) -> Iterator[tuple[tuple[float, ...],
 def _evaluate_block(
     request: SweepsRequest, places: Sequence[Place], block: Sequence[tuple[float, ...]], wanted: range
 ) -> Iterator[Point]:
-    """Yield the answers to the points at the indices `wanted` of a block, a list of varied numbers.
-
-    `places` are the pointers of the varied numbers. Points after the deadline have problems.
-    """
     if is_late():
         yield from repeat(_LATE, len(wanted))
         return
@@ -91,13 +87,7 @@ def _evaluate_block(
 
 
 def _evaluate_point(asked: BoundsRequest, resolved: ResolvedRequest | None) -> Point:
-    """Return the answer to the request `asked` for one point of a sweep, or its error.
-
-    The point has the error of the deadline if this passed during the computation. `resolved` is the request with its
-    chosen engines, if known.
-
-    An answer computed after the deadline could be needlessly wide.
-    """
+    # an answer computed after the deadline could be needlessly wide
     try:
         point = Point(read_bounds(asked, resolved)[0])
     except PrivacyComputationError as error:

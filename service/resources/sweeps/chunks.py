@@ -21,9 +21,9 @@ def points_of(request: LongSweepsRequest) -> int:
 
 
 def max_chunk_points(request: LongSweepsRequest) -> int:
-    """Return the largest number of points of a chunk, the range of points that a job computes in one piece.
+    """Return the largest number of points of one chunk of a job.
 
-    Together with the other points of their blocks (points that are evaluated together), they must fit into a sweep.
+    With the other points of their blocks (points that are evaluated together), they must fit into a sweep.
     """
     return max(1, min(LARGEST_POINTS - 2 * BLOCK_POINTS, LARGEST_SWEPT_NUMBERS // request.quantity_count))
 

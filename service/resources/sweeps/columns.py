@@ -25,9 +25,9 @@ Answers = Sequence[ResponseFields] | None
 
 @final
 class Quantity(NamedTuple):
-    """Number that every point of a sweep has, with its label.
+    """Number that every point of a sweep has, with its label. `place` is the index of its question.
 
-    `point` and `reads` select a number of a question of type trade_off. `place` is the index of the question.
+    For a trade-off question, `point` is the index of the rate and `reads` is "power" or "type_two_error".
     """
 
     place: int
@@ -59,7 +59,7 @@ def quantities(questions: Sequence[QuestionSpec], varied: Collection[Place]) -> 
 
 @final
 class Column:
-    """Column with one number of all points of a sweep. Other fields of the answers are not stored."""
+    """One number of all points of a sweep, as columns of values, bounds and other fields that the answers have."""
 
     def __init__(self, quantity: Quantity) -> None:
         self._quantity = quantity
@@ -70,7 +70,7 @@ class Column:
         self._sources, self._notes = dict[str, None](), dict[str, None]()
 
     def add(self, answers: Answers) -> None:
-        """Append the number of the next point of the sweep, from its answers."""
+        """Append the number of the next point, from all answers of the point; None if the point has no answers."""
         if answers is None:
             self._numbers.append(_NO_NUMBERS)
             self._beside.append(_NOTHING_BESIDE)

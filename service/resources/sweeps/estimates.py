@@ -45,7 +45,7 @@ def sweeps_quote(request: SweepsRequest) -> Quote:
     looked = list(request.points_at(range(stride // 2 if count > 1 else 0, count, stride)))
     quotes = [_point_quote(request, request.places, numbers) for numbers in looked]
     costs = [quote.cost for quote in quotes]
-    shared = [cost * _share(quote) for cost, quote in zip(costs, quotes, strict=True)]
+    shared = [cost * _relative_cost_in_block(quote) for cost, quote in zip(costs, quotes, strict=True)]
     largest = max(quotes, key=lambda quote: quote.cost)
     first = max(cost - share for cost, share in zip(costs, shared, strict=True))
     total = math.ceil((sum(shared) / len(looked) + POINT_COST) * count + first)
@@ -53,22 +53,14 @@ def sweeps_quote(request: SweepsRequest) -> Quote:
 
 
 def _point_quote(request: SweepsRequest, places: Any, numbers: tuple[float, ...]) -> Quote:
-    """Return the estimated cost, in microseconds of CPU time, of the point of a sweep with the given varied numbers.
-
-    The cost is 0 if the point has a problem. `numbers` are the varied numbers, and `places` are the pointers of the
-    varied numbers.
-    """
     try:
         return bounds_quote(request.asked(places, numbers))
     except (ValidationError, PrivacyComputationError):
         return Quote(0)
 
 
-def _share(quote: Quote) -> float:
-    """Return the cost of a point evaluated together with others, relative to the cost of the point alone.
-
-    The result is 1 if the point cannot be evaluated together with others. `quote` is the estimate of the point alone.
-    """
+def _relative_cost_in_block(quote: Quote) -> float:
+    # the cost of a point beside others, relative to its cost alone
     if quote.engine != CONTOUR or quote.prepared is None:
         return 1.0
     resolved: ResolvedRequest = quote.prepared.plans

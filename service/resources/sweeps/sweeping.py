@@ -19,12 +19,7 @@ from service.resources.sweeps.estimates import sweeps_quote
 from service.resources.sweeps.problems import problem_of
 
 
-def compute_sweeps(request: SweepsRequest, digest: str, engine_version: str) -> ResponseFields:
-    """Evaluate every point of a sweep, and return the answers as fields of the response.
-
-    A failed point has a problem in its place. Points after the deadline have problems as well. `digest` and
-    `engine_version` become fields of the response. Raises DeadlinePassed if the deadline passed before any answer.
-    """
+def _compute_sweeps(request: SweepsRequest, digest: str, engine_version: str) -> ResponseFields:
     places = request.places
     is_relaxed = request.threat_model.type != "worst_case"
     rows = _SweepRows(tuple(quantities(request.questions, places)), is_relaxed=is_relaxed)
@@ -56,8 +51,6 @@ def compute_sweeps(request: SweepsRequest, digest: str, engine_version: str) -> 
 
 @final
 class _SweepRows:
-    """Collected answers of the points of a sweep. Other fields of the responses are dropped."""
-
     def __init__(self, read: tuple[Quantity, ...], *, is_relaxed: bool) -> None:
         self.points = 0
         self.has_answers = False
@@ -68,7 +61,6 @@ class _SweepRows:
         self._models: list[ThreatModelSpec] = []
 
     def add(self, point: Point) -> None:
-        """Add the answer to the next point. Raises the error of the point unless it is an error of a request."""
         answers = beside = None
         if point.error is not None:
             self.problems.append(problem_of(self.points, point.error))
@@ -88,10 +80,6 @@ class _SweepRows:
 
     @property
     def worst_case(self) -> ResponseFields | None:
-        """Answers against the strongest attacker, as fields of `SweptWorstCase`.
-
-        None if the request itself is about the strongest attacker, or if no point has an answer.
-        """
         if not self._models:
             return None
         model = self._models[0] if len(self._models) == 1 else None
@@ -106,7 +94,7 @@ SWEEPS: Final = Computation(
     examples=SWEEPS_EXAMPLES,
     request_type=SweepsRequest,
     response_type=SweepsResponse,
-    function=compute_sweeps,
+    function=_compute_sweeps,
     quote=sweeps_quote,
     chunking=CHUNKING,
     ends_early=True,

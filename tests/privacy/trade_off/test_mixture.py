@@ -112,6 +112,7 @@ class GaussianTruth:
         return mpmath.fsum(weight * reading(mean) for weight, mean in zip(self.weights, self.means, strict=True))
 
 
+@sample_of(3)
 @pytest.mark.parametrize(("weights", "means"), GAUSSIANS)
 def test_mixtures_of_gaussians_match_common_likelihood_ratio(weights: list[float], means: list[float]) -> None:
     mixed = curves(*((weight, {"type": "gdp", "mu": mean}) for weight, mean in zip(weights, means, strict=True)))

@@ -55,7 +55,7 @@ def test_sampled_shifted_laws_match_known_curves(
         assert expected.lower <= found.upper
 
 
-@sample_of(5)
+@sample_of(3)
 @pytest.mark.parametrize("base", OTHERS)
 @pytest.mark.parametrize("rate", SAMPLE_RATES)
 def test_inverse_and_profile_are_consistent(base: AbstractTradeOff, rate: float) -> None:

@@ -12,6 +12,7 @@ from service.privacy.composition.planning.choose import pair
 from service.privacy.composition.planning.options import EngineOptions
 from service.privacy.trade_off.pair import TradeOffPair
 from tests.privacy.cases import built, gaussian, laplace, sampled
+from tests.slow_marker import sample_of
 
 FAR = np.array([3.0, 6.0, 20.0])
 """Above every finite loss in these tests, where delta is the singular mass."""
@@ -44,6 +45,7 @@ def test_delta_beyond_finite_losses_is_singular_mass(run: dict[str, Any], mass: 
     np.testing.assert_allclose(found.upper, mass, rtol=1e-3)
 
 
+@sample_of(2)
 @pytest.mark.parametrize("direction", ["add", "remove"])
 @pytest.mark.parametrize(("run", "mass"), RUNS.values(), ids=RUNS)
 def test_power_is_at_least_that_of_singular_mass_test(run: dict[str, Any], mass: float, direction: str) -> None:

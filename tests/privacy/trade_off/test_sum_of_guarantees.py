@@ -22,7 +22,7 @@ from service.privacy.trade_off.delegating import DelegatingCurve
 from service.privacy.trade_off.pair import TradeOffPair
 from service.privacy.trade_off.shifted.gaussian import gaussian_curve
 from tests.privacy.cases import built, dpsgd, gaussian, laplace
-from tests.slow_marker import thorough
+from tests.slow_marker import sample_of, thorough
 
 RATES = np.array([1e-12, 1e-6, 1e-3, 0.1, 0.5, 0.99, 1 - 1e-9])
 EPSILONS = np.array([-1.0, 0.0, 0.3, 2.0, 7.0, 40.0])
@@ -66,6 +66,7 @@ class Unbounded(DelegatingCurve):
         return Enclosure(self.curve.epsilon(delta).lower, math.inf, self.evidence)
 
 
+@sample_of(2)
 @pytest.mark.parametrize("name", [thorough(name) if name.startswith("strong") else name for name in RUNS])
 def test_guarantees_of_sub_runs_bound_the_run(name: str) -> None:
     mechanism = built({"type": "composed", "mechanisms": RUNS[name]})

@@ -229,8 +229,7 @@ class MixtureBalls:
         shift d_j and v_j = d_j y - d_j^2/2. Then m^{-1/2} <= d_1^{-1/2} (1 + (w_0/w_j)^{1/2} e^{-v_j/2}), as m is at
         least d_1 times the share of shifts above 0. Completing the square, E0 a^s e^{-v_j/2} = e^{3 d_j^2/8} E0 a^s(y -
         d_j/2). The mean on the right is below M(s) for s >= 0. For s < 0 the mean is below w_0^s and below e^{|s| d_j
-        d_max/2} M(s), with the largest shift d_max. Every eta is valid. A mirrored step compares two laws that are
-        mirror images at 0, as when one record replaces another.
+        d_max/2} M(s), with the largest shift d_max. Every eta is valid.
         """
         tilt, (terms, d, shifted), height = ball(s), self._modes(), self._strip.height
         eta = (height / 2).min(arb(1))

@@ -37,9 +37,8 @@ class MixtureGuide:
     """Equal steps, `count` of them, that are mixtures of shifted Gaussians, mirrored or not, in doubles.
 
     At the outcome y, H1 has the density phi a and H0 the density phi b, with the normal density phi. L = ln a - ln b is
-    the loss and M(z) = E0 e^{zL} the transform of one step. A mirrored step compares two laws that are mirror images at
-    0, as when one record replaces another. The class serves to choose contours and nodes. No result relies on its
-    numbers.
+    the loss and M(z) = E0 e^{zL} the transform of one step. The class serves to choose contours and nodes. No result
+    relies on its numbers.
     """
 
     def __init__(self, mixture: ExactMixture, count: int) -> None:

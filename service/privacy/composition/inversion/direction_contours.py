@@ -81,8 +81,7 @@ class DirectionContours:
     def deformed(self) -> DeformedRun | None:
         """Deformed contours of the run; None for runs with other steps than Gaussian steps, sampled or not.
 
-        A deformed contour is a curve in the complex plane along which an inversion integral decays fast. The property
-        is also None beyond the limits of kinds, rates and noise in `deformed_run`.
+        The property is also None beyond the limits of kinds, rates and noise in `deformed_run`.
         """
         from service.privacy.composition.inversion.deformed.run import deformed_run
 
@@ -94,9 +93,7 @@ class DirectionContours:
         """Whether a few numbers are evaluated on deformed contours before straight contours are tried.
 
         This is the case for mirrored steps that use the record less than 0.1 times on average, because straight
-        contours are long for such steps. A straight contour is a vertical line, and a deformed contour is a curve in
-        the complex plane. A mirrored step compares two laws that are mirror images at 0, as when one record replaces
-        another.
+        contours are long for such steps.
         """
         steps = self.run.sampled_steps
         if steps is None or not any(step.mirrored for step in steps):
@@ -143,8 +140,6 @@ class DirectionContours:
 
     def to_deform(self, known: Readings, rows: int, width: float) -> IndexArray:
         """Return the indices of the numbers wider than `width`, which deformed contours should evaluate.
-
-        A deformed contour is a curve in the complex plane along which an inversion integral decays fast.
 
         Parameters
         ----------

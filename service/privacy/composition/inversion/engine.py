@@ -119,8 +119,7 @@ class ContourTradeOff(AbstractTradeOff):
 
         mu = sqrt(sum N/sigma^2) over N steps of noise multiplier sigma each, for all sampling rates: sampling only
         helps, and its effect vanishes as the false positive rate tends to 0. For mixtures the largest shift counts. The
-        result is None for mirrored mixtures and for runs with other steps. A mirrored step compares two laws that are
-        mirror images at 0, as when one record replaces another.
+        result is None for mirrored mixtures and for runs with other steps.
         """
         mirrored = any(summand.is_symmetric for summand in self.run.summands)
         return around(self.run.global_mu) if self.run.is_gaussian and not mirrored else None

@@ -97,8 +97,7 @@ def _evaluate_on_contours(contours: DirectionContours, delta: float) -> Enclosur
 def _straight_first(contours: DirectionContours, delta: float, *, tried: bool) -> Enclosure:
     """Return epsilon (nats) at `delta` by straight contours; deformed contours serve where these enclosures are wide.
 
-    `tried` is whether deformed contours were tried before. A straight contour is a vertical line, and a deformed
-    contour is a curve in the complex plane.
+    `tried` is whether deformed contours were tried before.
     """
     best: Enclosure | None = None
     wide, rounds = contours.accuracy.deformed, _FEW_ROUNDS
@@ -141,8 +140,7 @@ def _straight_first(contours: DirectionContours, delta: float, *, tried: bool) -
 def _on_deformed_contours(contours: DirectionContours, delta: float, known: Enclosure) -> Enclosure | None:
     """Return the enclosure of epsilon (nats) at `delta` by deformed contours, intersected with `known`.
 
-    The result is None if the run has no deformed contours, or they prove no bounds. A deformed contour is a curve in
-    the complex plane along which an inversion integral decays fast.
+    The result is None if the run has no deformed contours, or they prove no bounds.
     """
     proved = None if contours.deformed is None else contours.deformed.epsilon(delta, known.lower, known.upper)
     return None if proved is None else known.intersected(Enclosure(*proved, EVIDENCE))
@@ -154,7 +152,7 @@ def epsilon_on_contour(tilt_grid: TiltGrid, tilt: Tilt, delta: float, good_width
     delta(eps) is the privacy profile of the run. The search begins on the contour at `tilt`, as from
     `TiltGrid.for_delta`. The best contour of `tilt_grid` for the root found proves the root, where `tilt` is too far
     away. The best contour also serves where the enclosure is wider than a share of `good_width` (relative). The result
-    is None where no root is found or the proof fails. A tilt is the real number at which a contour crosses the axis.
+    is None where no root is found or the proof fails.
     """
     deltas = np.array([delta])
     threshold = solve_profile(tilt.contour, deltas)
@@ -209,7 +207,7 @@ def _by_bisection(contours: DirectionContours, delta: float, rounds: int) -> Enc
     """Return an enclosure of epsilon (nats) at `delta` by a bisection for each bound, of at most `rounds` halvings.
 
     Each step encloses the profile at one epsilon by straight contours. The upper bound is infinite if no epsilon up to
-    a limit is proved to be large enough. A straight contour is a vertical line in the complex plane.
+    a limit is proved to be large enough.
     """
     log_delta = math.log(delta)
     slack = 1e-15 * (1 + abs(log_delta))

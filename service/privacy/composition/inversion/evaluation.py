@@ -95,9 +95,8 @@ class _Query(ABC):
         """Return the tilt of the best contour for each number with an index in `where`.
 
         `tilt_grid` has the contours of one truncation level. `slack` is the number of nats that a number may lose by
-        cancellation so that fewer contours serve the list (`TiltGrid.for_thresholds`). A tilt is the real number at
-        which a contour, the path of an inversion integral, crosses the axis. A truncation level says how little of the
-        loss's law is omitted.
+        cancellation so that fewer contours serve the list (`TiltGrid.for_thresholds`). A truncation level says how
+        little of the loss's law is omitted.
         """
 
     @abstractmethod
@@ -108,22 +107,16 @@ class _Query(ABC):
 
         `level` is the index of the level, `tilt_grid` has its contours, and `tilts` are the tilts of the numbers.
         `last` is a mask of the numbers without another level to try. A truncation level 10^-d omits rare large losses
-        of total probability at most 10^-d. A tilt is the real number at which a contour crosses the axis.
+        of total probability at most 10^-d.
         """
 
     @abstractmethod
     def evaluate(self, contour: StraightContour, where: IndexArray) -> Readings:
-        """Return enclosures of the m numbers with indices `where` on one straight contour, as m columns.
-
-        A straight contour is a vertical line in the complex plane, the path of an inversion integral.
-        """
+        """Return enclosures of the m numbers with indices `where` on one straight contour, as m columns."""
 
     @abstractmethod
     def evaluate_deformed(self, contours: DeformedRun, index: int) -> Readings:
-        """Return the enclosure of the number with this index on deformed contours, as one column.
-
-        A deformed contour is a curve in the complex plane along which an inversion integral decays fast.
-        """
+        """Return the enclosure of the number with this index on deformed contours, as one column."""
 
     @abstractmethod
     def bound(self, where: IndexArray) -> None:
@@ -135,8 +128,7 @@ class _Query(ABC):
     def answer(self, *, deformed: bool = True) -> Readings:
         """Return `known`, the enclosures of all numbers, as narrow as contours can make them.
 
-        `deformed` is whether deformed contours may serve. A contour is the path of an inversion integral. A deformed
-        contour is a curve along which the integral decays fast.
+        `deformed` is whether deformed contours may serve.
         """
         if len(self.open) > 1:
             first = self.levels[:, 0]
@@ -172,8 +164,7 @@ class _Query(ABC):
     def _deform(self, tried: IndexArray, width: float) -> IndexArray:
         """Narrow the numbers wider than the relative `width` by deformed contours, and return their indices.
 
-        Numbers with indices in `tried` are left out. A deformed contour is a curve in the complex plane along which an
-        inversion integral decays fast.
+        Numbers with indices in `tried` are left out.
         """
         where = self.contours.to_deform(self.known, self.rows, width)
         where = np.setdiff1d(np.intersect1d(where, self.open), tried) if len(where) else where
@@ -211,9 +202,9 @@ class _Query(ABC):
         """Evaluate each number on the contour of its tilt, and narrow its enclosure.
 
         `tilts` has one tilt for each index in `where`. Numbers that stay wide are evaluated on neighbouring contours in
-        the `tilt_grid`, unless it is None. A tilt is the real number at which a contour, the path of an inversion
-        integral, crosses the axis. Return False if the work of the request is spent, or where the moment-generating
-        function of a run that is not Gaussian does not decay on a contour. It does not decay on the neighbours either.
+        the `tilt_grid`, unless it is None. Return False if the work of the request is spent, or where the
+        moment-generating function of a run that is not Gaussian does not decay on a contour. It does not decay on the
+        neighbours either.
         """
         may_help = True
         for tilt in dict.fromkeys(tilts):
@@ -371,8 +362,7 @@ def evaluate_profile(contours: DirectionContours, epsilon: FloatArray) -> Enclos
 def straight_profile(contours: DirectionContours, epsilon: float) -> tuple[float, float]:
     """Return `(lower, upper)`, bounds of ln delta at one `epsilon` in nats.
 
-    Straight contours and bounds that need no contour give them. A straight contour is a vertical line in the complex
-    plane.
+    Straight contours and bounds that need no contour give them.
     """
     known = _Thresholds(contours, np.array([epsilon])).answer(deformed=False)
     return float(known.lower[0, 0]), float(known.upper[0, 0])

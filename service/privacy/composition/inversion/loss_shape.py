@@ -111,8 +111,7 @@ def _smooth_noise(part: GaussianMixturePart) -> float:
     """Return the least ratio of noise to shift at which contours give narrow enclosures for a mixture of Gaussians.
 
     Noise and shift are in one unit, and `part` describes the mixture. The ratio is in general the one that mirrored
-    mixtures need. Mixtures with one rare shift need less noise, because deformed contours serve them. A mirrored step
-    compares two laws that are mirror images at 0, as when one record replaces another.
+    mixtures need. Mixtures with one rare shift need less noise, because deformed contours serve them.
     """
     return DIRECT_NOISE if len(part.shifts) == 2 and part.weights[1] < LARGEST_RATE else SMOOTH_NOISE
 

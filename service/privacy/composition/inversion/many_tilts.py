@@ -322,8 +322,8 @@ class _Runs:
         """Return the thresholds (nats) at which increasing functions of the tilt reach the values `wanted`, shape (n,).
 
         `rising` has the functions of n tasks at the tilts, shape (S, n), and `run` has the runs of the tasks. The
-        interpolation is linear. Where a value is not reached, the result is the threshold of the last usable tilt. A
-        tilt is a real number at which a contour may cross the axis. S is the number of tilts of each run.
+        interpolation is linear. Where a value is not reached, the result is the threshold of the last usable tilt. S is
+        the number of tilts of each run.
         """
         usable, threshold = self._usable[:, run], self._threshold[:, run]
         reached = usable & (rising >= wanted)
@@ -339,7 +339,7 @@ class _Runs:
         """Return the index of the tilt of each contour in the table, shape (n,), or -1 where no tilt serves.
 
         `run` is the run of each contour, `center` is the threshold (nats) to serve, and `right` is whether the contour
-        has to lie on the right of both poles 0 and 1. A tilt is a real number at which a contour may cross the axis.
+        has to lie on the right of both poles 0 and 1.
         """
         theta, deviation = self._theta[:, run], self._deviation[:, run]
         apart = np.minimum(np.abs(theta), np.abs(theta - 1)) * np.maximum(deviation, _WEAK) >= _FROM_POLES

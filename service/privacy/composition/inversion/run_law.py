@@ -120,8 +120,7 @@ class RunLaw:
         """sqrt(sum N mu^2) over all kinds of steps: N equal steps, each of which is mu-GDP without sampling.
 
         GDP is Gaussian differential privacy. For a mixture of Gaussians mu is that of its largest shift, and twice that
-        if the mixture is mirrored. The result is infinite where a step has no such mu. A mirrored step compares two
-        laws that are mirror images at 0, as when one record replaces another.
+        if the mixture is mirrored. The result is infinite where a step has no such mu.
         """
         squares = math.fsum(summand.gdp_mu_squared for summand in self.summands)
         return math.sqrt(self.gaussian_mu_squared + squares)
@@ -136,16 +135,13 @@ class RunLaw:
         """Whether rare large losses are evaluated along vertical lines and not along deformed contours.
 
         The property is true if the loss of a summand (a number of equal steps) has a density and the summand is no
-        `SampledStep`. A deformed contour is a curve in the complex plane.
+        `SampledStep`.
         """
         return any(summand.decays and summand.sampled_step is None for summand in self.summands)
 
     @property
     def sampled_steps(self) -> tuple[SampledStep, ...] | None:
-        """Summands as sampled Gaussian steps for deformed contours; None where one of them is of another kind.
-
-        A deformed contour is a curve in the complex plane along which an inversion integral decays fast.
-        """
+        """Summands as sampled Gaussian steps for deformed contours; None where one of them is of another kind."""
         known = tuple(step for summand in self.summands if (step := summand.sampled_step) is not None)
         return known if len(known) == len(self.summands) else None
 
@@ -185,8 +181,8 @@ class RunLaw:
     def transform(self, digits: float, *, reflected: bool) -> LossTransform | None:
         """Return the log-moment function of the loss without rare large losses of total probability 10^-`digits`.
 
-        `reflected` swaps the hypotheses. A summand is a number of equal steps. The result is None if a quadrature grid
-        would be too large. It is also None if there are no Gaussian steps and all summands have losses with atoms only.
+        `reflected` swaps the hypotheses. The result is None if a quadrature grid would be too large. It is also None if
+        there are no Gaussian steps and all summands have losses with atoms only.
         """
         summands = tuple(self._truncate(index, digits) for index in range(len(self.groups)))
         if any(summand.decays and summand.size > _LARGEST_GRID for summand in summands):
@@ -226,10 +222,7 @@ class RunLaw:
 
     @cached_property
     def is_truncated(self) -> bool:
-        """Whether the law of a summand omits far jumps of the loss.
-
-        A summand is a number of equal steps (`RunLaw`).
-        """
+        """Whether the law of a summand omits far jumps of the loss."""
         return any(summand.decays for summand in self.summands)
 
     def level_orders(self, values: FloatArray, scores: FloatArray, *, every: bool = False) -> IndexArray:

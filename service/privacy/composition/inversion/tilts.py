@@ -168,7 +168,7 @@ def _spaced(deviations: FloatArray, offsets: FloatArray, deviation: float) -> li
     Each tilt is the farthest candidate within the spacing of the previous tilt, up to the first candidate that is not
     usable, or whose standard deviation is too large. `deviations` are the standard deviations sqrt K'' at the
     candidates (NaN: not usable). `offsets` are the increasing distances of the candidates from a tilt at which the
-    standard deviation is `deviation`. Tilts are real numbers at which contours may cross the axis (`TiltGrid`).
+    standard deviation is `deviation`.
     """
     candidates = list(zip(deviations.tolist(), offsets.tolist(), strict=True))
     chosen: list[int] = []
@@ -205,8 +205,7 @@ class Tilt:
     def contour(self) -> StraightContour:
         """Contour that crosses the axis at this tilt, laid out for thresholds near its saddle point.
 
-        A tilt is a real number at which a contour may cross the axis (`Tilt`). Raises NumericalFailure for a loss whose
-        log-moment function is known only at real tilts.
+        Raises NumericalFailure for a loss whose log-moment function is known only at real tilts.
         """
         if not isinstance(self._transform, LossTransform):
             raise NumericalFailure("only a loss with a complex transform has inversion contours")
@@ -222,8 +221,6 @@ class Tilt:
 
     def excess_cancellation(self, threshold: float, other: Tilt) -> float:
         """Return how many more nats a threshold loses by cancellation at this tilt than at another tilt.
-
-        A tilt is a real number at which a contour may cross the axis (`Tilt`).
 
         Parameters
         ----------
@@ -243,17 +240,16 @@ class Tilt:
 class TiltGrid:
     """Tilts of one run in one direction, built outwards from the poles 0 and 1 as far as thresholds need.
 
-    A tilt theta is a real number at which a contour may cross the axis. K(s) = ln E0 e^{sS} is the log-moment function
-    of the privacy loss S of the run. The *saddle point* of a threshold c is the theta with K'(theta) = c. The standard
-    deviation at a tilt is sqrt K''(theta), that of the loss weighted by e^{theta S}. The *core* is the loss without its
-    rare large values (jumps), with about the standard deviation at the tilt 1/2.
+    K(s) = ln E0 e^{sS} is the log-moment function of the privacy loss S of the run. The *saddle point* of a threshold c
+    is the theta with K'(theta) = c. The standard deviation at a tilt is sqrt K''(theta), that of the loss weighted by
+    e^{theta S}. The *core* is the loss without its rare large values (jumps), with about the standard deviation at the
+    tilt 1/2.
     """
 
     def __init__(self, transform: Cumulants, variances: FloatArray) -> None:
         """Build the first tilts of a loss with the log-moment function K = `transform`.
 
-        `variances` is K'' at 0, 1/2 and 1, positive. Tilts are real numbers at which contours may cross the axis
-        (`TiltGrid`).
+        `variances` is K'' at 0, 1/2 and 1, positive.
         """
         self._transform = transform
         at_zero, middle, at_one = self._known = tuple(math.sqrt(float(variance)) for variance in variances)
@@ -280,17 +276,13 @@ class TiltGrid:
 
     @property
     def usable(self) -> bool:
-        """Whether the grid has a usable tilt above 1/2 and one below it.
-
-        Tilts are real numbers at which contours may cross the axis.
-        """
+        """Whether the grid has a usable tilt above 1/2 and one below it."""
         return all(self._sides.values())
 
     def _start_nearer(self, side: int) -> None:
         """Add the first tilt above 1/2 (`side` 1) or below (-1), nearer to 1/2 than that of a stronger loss.
 
-        Tilts are real numbers at which contours may cross the axis. The tilt is near because rare large losses (jumps)
-        dominate a weak loss already a standard deviation from 1/2.
+        The tilt is near because rare large losses (jumps) dominate a weak loss already a standard deviation from 1/2.
         """
         offsets = np.unique(np.maximum(0.5 ** np.arange(1, _HALVINGS) / self.core_deviation, 0.75))[::-1]
         tilts = 0.5 + side * offsets
@@ -303,9 +295,9 @@ class TiltGrid:
     def _inward(self, theta: float, sign: float) -> list[float]:
         """Return tilts from `theta`, near the pole 0 or 1 of the integrand, towards 1/2.
 
-        Tilts are real numbers at which contours may cross the axis. A strong loss leaves room for contours between the
-        poles. `sign` is 1 for rising tilts (from 0) and -1 for falling ones (from 1). A parabola through the standard
-        deviations at 0, 1/2 and 1 approximates those between them.
+        A strong loss leaves room for contours between the poles. `sign` is 1 for rising tilts (from 0) and -1 for
+        falling ones (from 1). A parabola through the standard deviations at 0, 1/2 and 1 approximates those between
+        them.
         """
         at_zero, middle, at_one = self._known
         slope, bend = at_one - at_zero, 2 * (at_zero + at_one) - 4 * middle
@@ -329,8 +321,7 @@ class TiltGrid:
     def _extend(self, side: int) -> bool:
         """Add tilts outwards on one side (1: above 1/2, -1: below), and return whether any was added.
 
-        None is added if no usable tilt lies further out, or the side has 60 tilts already. Tilts are real numbers at
-        which contours may cross the axis (`TiltGrid`).
+        None is added if no usable tilt lies further out, or the side has 60 tilts already.
         """
         tilts = self._sides[side]
         if side in self._ended or len(tilts) >= _OUTWARD:
@@ -353,8 +344,8 @@ class TiltGrid:
     def _extend_to(self, name: str, lowest: float, highest: float) -> None:
         """Add tilts on both sides until a property of the outermost tilts is outside [`lowest`, `highest`].
 
-        A tilt is a real number at which a contour may cross the axis. `name` is the property of a `Tilt`, which
-        increases with the tilt. The extension ends earlier where the grid ends.
+        `name` is the property of a `Tilt`, which increases with the tilt. The extension ends earlier where the grid
+        ends.
         """
         for side, wanted in ((1, highest), (-1, -lowest)):
             while not side * getattr(self._sides[side][-1], name) >= wanted and self._extend(side):
@@ -362,17 +353,11 @@ class TiltGrid:
 
     @property
     def tilts(self) -> list[Tilt]:
-        """All tilts built so far, by increasing theta.
-
-        Tilts are real numbers at which contours may cross the axis (`TiltGrid`).
-        """
+        """All tilts built so far, by increasing theta."""
         return self._sides[-1][::-1] + self._sides[1]
 
     def _best(self, tilts: list[Tilt], thresholds: FloatArray) -> tuple[FloatArray, IndexArray]:
-        """Return the nats lost by `cancellation`, (tilts, thresholds), and the index of each threshold's best tilt.
-
-        Tilts are real numbers at which contours may cross the axis (`TiltGrid`).
-        """
+        """Return the nats lost by `cancellation`, (tilts, thresholds), and the index of each threshold's best tilt."""
         theta, value, deviation = np.array([(tilt.theta, tilt.value, tilt.deviation) for tilt in tilts]).T[..., None]
         lost = cancellation(theta, value, deviation, self.core_deviation, thresholds)
         return lost, lost.argmin(axis=0)
@@ -381,7 +366,6 @@ class TiltGrid:
         """Return the best tilt for each threshold of the loss, a list of n tilts.
 
         It is the nearest to the saddle point of the threshold, or a tilt with a shorter contour that loses few digits.
-        Tilts are real numbers at which contours may cross the axis (`TiltGrid`).
 
         Parameters
         ----------
@@ -407,7 +391,7 @@ class TiltGrid:
 
         The first tilt is the best for the largest threshold, or the tilt that most requests share. The next serves the
         largest threshold that loses more than `slack` nats by the first, and so on. Without any tilt above 1 the result
-        is that of `for_thresholds`. Tilts are real numbers at which contours may cross the axis (`TiltGrid`).
+        is that of `for_thresholds`.
         """
         self._extend_to("threshold", float(thresholds.min()), float(thresholds.max()))
         tilts = [tilt for tilt in self._sides[1] if tilt.theta > 1]
@@ -431,7 +415,7 @@ class TiltGrid:
 
         The shared tilt has a tail score (standard deviations) near `_SHARED_SCORE`. The shared tilt serves where the
         score of `best` is not far from that, and the threshold (nats) loses at most `slack` nats more there than at
-        `best`. Tilts are real numbers at which contours may cross the axis (`TiltGrid`).
+        `best`.
         """
         if abs(best.score - _SHARED_SCORE) > _SHARED_DISTANCE:
             return best
@@ -469,7 +453,7 @@ class TiltGrid:
 
         The slack lets few contours serve the list. The threshold c has P0(S > c) equal to the rate. The threshold is
         estimated from the tilt at whose saddle point the tail of the loss S under H0 is nearest, and from the standard
-        deviation there. Tilts are real numbers at which contours may cross the axis (`TiltGrid`).
+        deviation there.
         """
         scores = -ndtri(false_positive_rates)
         self._extend_to("score", float(scores.min()), float(scores.max()))
@@ -484,8 +468,7 @@ class TiltGrid:
     def for_delta(self, delta: float) -> Tilt:
         """Return the best tilt theta > 0 for the threshold at which the profile is `delta`.
 
-        The threshold is estimated by interpolation between two tilts. Tilts are real numbers at which contours may
-        cross the axis (`TiltGrid`).
+        The threshold is estimated by interpolation between two tilts.
         """
         log_delta = math.log(delta)
         while not self._sides[1][-1].log_profile <= log_delta and self._extend(1):
@@ -506,7 +489,6 @@ class TiltGrid:
 
         The root was found on the contour of `tilt`. The result is `tilt` if the threshold loses at most 1.25 nats more
         by cancellation there than at its best tilt, or if the best tilt is not positive. Otherwise it is the best tilt.
-        Tilts are real numbers at which contours may cross the axis (`TiltGrid`).
         """
         best = self.for_thresholds(np.array([threshold]))[0]
         return tilt if best.theta <= 0 or tilt.excess_cancellation(threshold, best) <= _SHARED_SLACK else best
@@ -515,8 +497,7 @@ class TiltGrid:
         """Return the outermost tilt in (0, `below`) with a short contour on which the transform decays, or None.
 
         A contour is short where the standard deviation at its tilt is about that of the core, the loss without rare
-        jumps. Only the outermost three short contours are tried, and none after the work of the request is spent. Tilts
-        are real numbers at which contours may cross the axis (`TiltGrid`).
+        jumps. Only the outermost three short contours are tried, and none after the work of the request is spent.
         """
         longest = _SHORT * self.core_deviation
         short = [tilt for tilt in self.tilts if 0 < tilt.theta < below and tilt.deviation <= longest]
@@ -530,8 +511,7 @@ class TiltGrid:
     def neighbours(self, tilt: Tilt) -> list[Tilt]:
         """Return the neighbours of a tilt in the grid, to try where its contour gives wide enclosures.
 
-        The neighbour towards 1/2 comes first, then the outer one. Tilts are real numbers at which contours may cross
-        the axis (`TiltGrid`).
+        The neighbour towards 1/2 comes first, then the outer one.
         """
         side = 1 if tilt.theta > 0.5 else -1
         if tilt is self._sides[side][-1]:
@@ -545,8 +525,7 @@ def _few(lost: FloatArray, chosen: IndexArray, slack: float) -> IndexArray:
     """Return the index of a tilt for each threshold, shape (n,), so that few different tilts serve all thresholds.
 
     A tilt serves a threshold if it loses at most `slack` nats more than the threshold's best tilt `chosen`. `lost` has
-    the nats lost, shape (tilts, n). An entry is infinite where a tilt cannot replace the chosen tilt. Tilts are real
-    numbers at which contours may cross the axis (`TiltGrid`).
+    the nats lost, shape (tilts, n). An entry is infinite where a tilt cannot replace the chosen tilt.
     """
     serves = lost <= lost[chosen, np.arange(len(chosen))] + slack
     kept = np.zeros(len(lost), dtype=bool)

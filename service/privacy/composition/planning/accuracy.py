@@ -59,10 +59,8 @@ _FINEST: Final = 1e-10
 class Accuracy:
     """Relative width of enclosures that an engine aims at, `relative_tolerance` > 0.
 
-    A width is (upper - lower)/upper of an enclosure. A contour is the path of an inversion integral of the moment
-    generating function. A straight contour is a vertical line, and a deformed contour leaves that line. A width up to
-    `straight_width` needs no further straight contours. `long_lists` is whether all numbers are evaluated in long
-    lists.
+    A width is (upper - lower)/upper of an enclosure. A width up to `straight_width` needs no further straight contours.
+    `long_lists` is whether all numbers are evaluated in long lists.
     """
 
     relative_tolerance: float = DEFAULT_TOLERANCE
@@ -74,26 +72,21 @@ class Accuracy:
     def straight(self) -> float:
         """Relative width above which more straight contours (vertical lines) are evaluated, and enclosures intersected.
 
-        A contour is the path of an inversion integral. The additional ones are neighbouring contours for points and
-        profiles, and laws with less truncated mass for all numbers. The width is `straight_width`, and at most
-        `deformed`; for long lists it is `deformed`.
+        The additional ones are neighbouring contours for points and profiles, and laws with less truncated mass for all
+        numbers. The width is `straight_width`, and at most `deformed`; for long lists it is `deformed`.
         """
         return self.deformed if self.long_lists else min(self.straight_width, self.deformed)
 
     @property
     def straight_of_many(self) -> float:
-        """Relative width above which more straight contours are evaluated, for runs of many different steps.
-
-        A straight contour is a vertical line, the path of an inversion integral.
-        """
+        """Relative width above which more straight contours are evaluated, for runs of many different steps."""
         return self.deformed if self.long_lists else min(_STRAIGHT_OF_MANY, self.deformed)
 
     @property
     def deformed(self) -> float:
         """Relative width above which deformed contours are evaluated after all straight ones.
 
-        A deformed contour is a curve along which an inversion integral decays fast. The width is 1e-6, or the tolerance
-        if that is below 2e-7, and at least 1e-10.
+        The width is 1e-6, or the tolerance if that is below 2e-7, and at least 1e-10.
 
         Deformed contours aim at a fifth of this width, so that the default serves tolerances down to 2e-7.
         """
@@ -105,7 +98,7 @@ class Accuracy:
     def deformed_is_narrow(self) -> float:
         """Relative width of an enclosure at which the search for a better deformed contour ends.
 
-        It is a fifth of `deformed`. A deformed contour is a curve along which an inversion integral decays fast.
+        It is a fifth of `deformed`.
         """
         return self.deformed / _MARGIN
 
@@ -113,7 +106,7 @@ class Accuracy:
     def deformed_error(self) -> float:
         """Error of quadrature and truncation that a deformed contour may have, relative to the number evaluated.
 
-        It is a hundredth of `deformed`. A deformed contour is a curve along which an inversion integral decays fast.
+        It is a hundredth of `deformed`.
         """
         return self.deformed / 100
 

@@ -215,9 +215,9 @@ class Summand(ABC):
 class TruncatedSummand(ABC):
     """Group of summands of one law, truncated at far jumps, the large losses of steps that use the record.
 
-    A part is a number of equal steps. `count` has the shape (parts,) and holds the number of steps of each part. M(z) =
-    E0 e^{zL} is the transform of one step with loss L, and K(z) = sum of count * ln M(z) is that of all steps in
-    logarithms. A subclass supplies `of_group`, `size` and `cumulants`. By default nothing is truncated.
+    `count` has the shape (parts,) and holds the number of steps of each part. M(z) = E0 e^{zL} is the transform of one
+    step with loss L, and K(z) = sum of count * ln M(z) is that of all steps in logarithms. A subclass supplies
+    `of_group`, `size` and `cumulants`. By default nothing is truncated.
     """
 
     count: FloatArray
@@ -248,8 +248,7 @@ class TruncatedSummand(ABC):
     def log_truncated_mass(self) -> tuple[FloatArray, FloatArray]:
         """Tuple of upper bounds of ln of the truncated mass under H0 and under H1, for all steps of each part.
 
-        H0 and H1 are the laws without and with the record. Both arrays have the shape (parts,). A part is a number of
-        equal steps of a run.
+        H0 and H1 are the laws without and with the record. Both arrays have the shape (parts,).
         """
         nothing = np.full(len(self.count), -np.inf)
         return nothing, nothing

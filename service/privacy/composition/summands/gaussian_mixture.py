@@ -292,8 +292,8 @@ class TruncatedGaussianMixture(NormalTrapezoid):
         """Return the points left and right beyond which about e^-goal of the mass of H0 and H1 lies.
 
         All arrays have the shape (parts,). H1 is sum w N(s mu, 1), with weights w, shifts s and mu = 1/(noise
-        multiplier). Beyond x its mass is at most sum w e^{-(x - s mu)^2/2}/2. A part is a number of equal steps of a
-        run. `_log_truncated` proves bounds of the mass outside.
+        multiplier). Beyond x its mass is at most sum w e^{-(x - s mu)^2/2}/2. `_log_truncated` proves bounds of the
+        mass outside.
         """
         terms = self._terms
         rest = goal[:, None] + terms.log_weight + math.log(1 + terms.shift.shape[1])
@@ -304,7 +304,7 @@ class TruncatedGaussianMixture(NormalTrapezoid):
     def _log_truncated(self, low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return upper bounds of ln of the mass of H0 and of H1 outside [low, high] for one step, shape (parts,) each.
 
-        The bound of a normal tail is Phi(-x) <= e^{-x^2/2}/2 for x >= 0. A part is a number of equal steps of a run.
+        The bound of a normal tail is Phi(-x) <= e^{-x^2/2}/2 for x >= 0.
         """
         terms = self._terms
 
@@ -323,8 +323,7 @@ class TruncatedGaussianMixture(NormalTrapezoid):
         """Return the distance of the nodes, the index of the first node and the number of nodes with weight.
 
         All arrays have the shape (parts,). The node with the index k is the outcome x = k * distance. The nodes of
-        mirrored steps are symmetric about 0, and their first index is an unused 0. A part is a number of equal steps of
-        a run.
+        mirrored steps are symmetric about 0, and their first index is an unused 0.
         """
         smooth = smooth_spacing(self._need, self._steps)
         width = math.sqrt(2 * (1 - _USUAL_LEAST)) / np.sqrt(self._largest_spread())
@@ -341,8 +340,7 @@ class TruncatedGaussianMixture(NormalTrapezoid):
 
         The spacing of the nodes depends on it.
 
-        s is the random shift of the mixture given x, and mu = 1/sigma is the inverse noise multiplier. A part is a
-        number of equal steps of a run.
+        s is the random shift of the mixture given x, and mu = 1/sigma is the inverse noise multiplier.
         """
         terms = self._terms
         share = np.linspace(0.0, 1.0, _POINTS)
@@ -365,8 +363,7 @@ class TruncatedGaussianMixture(NormalTrapezoid):
 
         The shape is (parts,). The spacing of the nodes depends on the result of `highest_turn`. For few steps the
         transform |M(theta + it)| falls only like exp(-ln^2(t w e^{-s^2 mu^2/2})/(2 s^2 mu^2)). Here s is the smallest
-        shift, w its weight, mu = 1/(noise multiplier), and theta is the tilt of the contour. A part is a number of
-        equal steps of a run.
+        shift, w its weight, mu = 1/(noise multiplier), and theta is the tilt of the contour.
         """
         highest, steps, terms = 9.0 / np.maximum(self._deviation, 1e-3), self._steps, self._terms
         sampled = self.of_parts(self.over_run(self.rate)) * self._share
@@ -405,34 +402,27 @@ class TruncatedGaussianMixture(NormalTrapezoid):
         """Largest half-widths q of usable strips |Im x| <= q of the outcome x, shape (parts,).
 
         On them |A(x, q)| = |a(x + iq)/a(x)| is at least `_LEAST`, where a is the density of H1 over the normal density.
-        The growth e^{q^2/2} of the normal density stays below e^{2 pi q/h}, with h the distance of the nodes. A part is
-        a number of equal steps of a run.
+        The growth e^{q^2/2} of the normal density stays below e^{2 pi q/h}, with h the distance of the nodes.
         """
         spread = np.where(self.grid.inside, self.grid.spread, 0.0).max(axis=1)
         return np.minimum(np.sqrt(2 * (1 - _LEAST) / spread) * (1 - 1e-9), 0.9 * 2 * math.pi / self.step)
 
     @cached_property
     def _strips(self) -> FloatArray:
-        """Half-widths q of three strips |Im x| <= q of the outcome x that bound quadrature errors, shape (3, parts).
-
-        A part is a number of equal steps of a run.
-        """
+        """Half-widths q of three strips |Im x| <= q of the outcome x that bound quadrature errors, shape (3, parts)."""
         return np.array([[0.35], [0.65], [1.0]]) * self.widest
 
     @cached_property
     def strip_exponents(self) -> FloatArray:
         """Exponents q^2/2 - 2 pi q/h of the quadrature error on strips |Im x| <= q, shape (3, parts).
 
-        x is the outcome of a step, and h the distance of the nodes. A part is a number of equal steps of a run.
+        x is the outcome of a step, and h the distance of the nodes.
         """
         return 0.5 * self._strips**2 - 2 * math.pi * self._strips / self.step
 
     @cached_property
     def least_everywhere(self) -> FloatArray:
-        """Minimum of `log_least` over the nodes, shape (3, parts).
-
-        A part is a number of equal steps of a run.
-        """
+        """Minimum of `log_least` over the nodes, shape (3, parts)."""
         return self.log_least.min(axis=-1)
 
     @cached_property
@@ -441,7 +431,7 @@ class TruncatedGaussianMixture(NormalTrapezoid):
 
         a is the density of H1 at the outcome x over the normal density, and q the half-width of the strip. `spread` is
         an upper bound of the variance of the random shift s mu given x over the cell of a node
-        (`GaussianMixtureNodes`). A part is a number of equal steps of a run.
+        (`GaussianMixtureNodes`).
         """
         least = 1 - 0.5 * self._strips[..., None] ** 2 * self.grid.spread
         return np.where(self.grid.inside, np.log(np.maximum(least, 1e-300)), 0.0)
@@ -451,7 +441,7 @@ class TruncatedGaussianMixture(NormalTrapezoid):
         """Upper bounds of |d ln a/dx| over the cells, and ln of lower bounds of |a(x + iq)/a(x)|.
 
         Both have the shape (parts, nodes). a is the density of H1 at the outcome x over the normal density, and q a
-        height. |a'/a| is at most its bound on the real axis. A part is a number of equal steps of a run.
+        height. |a'/a| is at most its bound on the real axis.
         """
         return self.grid.steepest, self.log_least[-1]
 
@@ -465,8 +455,7 @@ class TruncatedGaussianMixture(NormalTrapezoid):
         """Return the derivative of ln(a^s b^{1-s}) in x at the nodes, for the tilt s; shape (parts, nodes).
 
         a and b are the densities of H1 and H0 over the normal density. d ln a/dx is mu m, with the mean m of the shift
-        given x. b is 1, or a(-x) for mirrored steps, and then -(1 - s) mu m at -x is added. A part is a number of equal
-        steps of a run.
+        given x. b is 1, or a(-x) for mirrored steps, and then -(1 - s) mu m at -x is added.
         """
         mean = self.grid.mean
         return tilt * mean - (1 - tilt) * mean[:, ::-1] if self.mirrored else tilt * mean

@@ -69,8 +69,7 @@ class GaussianMixtureOnContour(TrapezoidOnContour[TruncatedGaussianMixture]):
         The first two have the shape (parts, nodes). L' = dL/dx is mu m at x, plus mu m at -x for mirrored steps. mu is
         the inverse noise multiplier, and m the mean of the random shift s given x. |L''/L'| is at most mu^2 (variances
         of s)/L' and also at most the largest shift. The third term, the variation left of the first node relative to
-        the value there, has the shape (parts,). A part is a number of equal steps of a run. A mirrored step compares
-        two laws that are mirror images at 0, as when one record replaces another.
+        the value there, has the shape (parts,).
         """
         grid = self.law.grid
         rate = grid.both(grid.mean)
@@ -93,8 +92,7 @@ class GaussianMixtureOnContour(TrapezoidOnContour[TruncatedGaussianMixture]):
     def _highest(self) -> FloatArray:
         """Heights q up to which |a(x + iq)/a(x)| is known to be at least `_LEAST` at all nodes with weight.
 
-        The density of H1 at x is a(x) times the normal density. The shape is (parts,). A part is a number of equal
-        steps of a run.
+        The density of H1 at x is a(x) times the normal density. The shape is (parts,).
         """
         spread = np.where(self.grid.inside, self.law.grid.spread, 0.0).max(axis=1)
         return np.sqrt(2 * (1 - _LEAST) / spread) * (1 - 1e-9)
@@ -112,7 +110,7 @@ class GaussianMixtureOnContour(TrapezoidOnContour[TruncatedGaussianMixture]):
             phi e^{(q^2 + eta^2)/2} (size at eta + q  times  size at eta - q)^{1/2} e^{-t (D(eta + q) + D(eta - q))/2}.
 
         Here size = |A|^theta |B|^{1-theta} and D = arg A - arg B at the given height, with A(x, q) = a(x + iq)/a(x) and
-        B likewise. theta is the tilt of the contour. A part is a number of equal steps of a run.
+        B likewise. theta is the tilt of the contour.
         """
         grid, h = self.law.grid, self.grid.step
         here = self.field(eta)
@@ -156,7 +154,7 @@ class GaussianMixtureOnContour(TrapezoidOnContour[TruncatedGaussianMixture]):
         Let k(y) = inf sin(y')/y' over y' <= y. As sin(q mu s) >= q mu s k(eta mu s), Im A >= 0 holds for all q <= eta
         where P(x) = sum w_i e^{v_i} s_i k(eta mu s_i) is not negative. k decreases, so the coefficients of P change
         sign at most once in the order of the shifts. P then has at most one zero (Descartes' rule for exponentials) and
-        is positive left of it. Hence P(x*) >= 0 is enough. A part is a number of equal steps of a run.
+        is positive left of it. Hence P(x*) >= 0 is enough.
         """
         grid = self.law.grid
         least = 1 - 0.5 * eta[..., None] ** 2 * grid.spread
@@ -183,7 +181,7 @@ class MixtureMajorants:
     `turn` is D = arg A - arg B at Im x = eta. With the normal density phi, the density of H1 is phi a, and A(x, q) =
     a(x + iq)/a(x). B is the same for H0. `middle` is the index of a node near the largest weights, and `width` the
     half-width of the strip that bounds the error. `eta` and `width` have the shape (E, parts) for E paths Im x = eta,
-    and arrays at nodes have the shape (E, parts, nodes). A part is a number of equal steps of a run.
+    and arrays at nodes have the shape (E, parts, nodes).
     """
 
     eta: FloatArray
@@ -209,8 +207,8 @@ class MixtureMajorants:
         eta at one node J and down at another, where D >= 0. Each vertical path costs eta/h terms, with the distance h
         of the nodes. Outside of the nodes J the path stays on the real axis, where far jumps may turn too fast for the
         step. The sides of the sum's rectangle there have the same bounds as those of the strips of a contour. The best
-        J serves on either side. A part is a number of equal steps of a run. M is the transform of one step, and theta
-        the tilt. H is the number of heights, and E that of paths Im x = eta.
+        J serves on either side. M is the transform of one step, and theta the tilt. H is the number of heights, and E
+        that of paths Im x = eta.
         """
         count_work(_A_TERM * len(heights) * self.log_terms.size)
         t = heights[:, None, :, None]

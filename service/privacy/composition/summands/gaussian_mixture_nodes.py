@@ -58,8 +58,7 @@ class MixtureTerms:
     """Positive shifts s_i and weights w_i of the mixtures sum w_i N(s_i mu, 1) of all parts, mu = 1/(noise multiplier).
 
     `shift` and `weight` have the shape (parts, terms), where unused terms have weight 0. `rest`, the weight of shift 0,
-    and `weight_error`, the relative error of all weights, have the shape (parts,). A part is a number of equal steps of
-    a run.
+    and `weight_error`, the relative error of all weights, have the shape (parts,).
     """
 
     shift: FloatArray
@@ -71,10 +70,7 @@ class MixtureTerms:
 
     @staticmethod
     def of(parts: list[GaussianMixturePart]) -> MixtureTerms:
-        """Return the terms (shifts with weights) of parts with any numbers of shifts, filled up with terms of weight 0.
-
-        A part is a number of equal steps of a run.
-        """
+        """Return the shifts and weights of parts with any numbers of shifts, filled up with terms of weight 0."""
         most = max(sum(shift > 0 for shift in part.shifts) for part in parts)
         shift, weight = np.zeros((2, len(parts), most))
         rest = np.zeros(len(parts))
@@ -88,32 +84,21 @@ class MixtureTerms:
 
     @property
     def log_weight(self) -> FloatArray:
-        """Logarithms of the weights w_i of the shifts, shape (parts, terms); -inf for unused terms.
-
-        A part is a number of equal steps of a run.
-        """
+        """Logarithms of the weights w_i of the shifts, shape (parts, terms); -inf for unused terms."""
         with np.errstate(divide="ignore"):
             return np.log(self.weight)
 
     def some(self, parts: IndexArray) -> MixtureTerms:
-        """Return the terms (shifts and weights) of the parts with the given indices.
-
-        A part is a number of equal steps of a run.
-        """
+        """Return the terms (shifts and weights) of the parts with the given indices."""
         return MixtureTerms(self.shift[parts], self.weight[parts], self.rest[parts], self.weight_error[parts])
 
     def only(self, kept: BoolArray) -> MixtureTerms:
-        """Return the terms selected by the mask `kept`, shape (terms,), for all parts.
-
-        A part is a number of equal steps of a run.
-        """
+        """Return the terms selected by the mask `kept`, shape (terms,), for all parts."""
         return MixtureTerms(self.shift[:, kept], self.weight[:, kept], self.rest, self.weight_error)
 
 
 def log_ratio(terms: MixtureTerms, x: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return ln a at x, a bound of its error, and the responsibilities of the terms.
-
-    A part is a number of equal steps of a run.
 
     Parameters
     ----------
@@ -165,7 +150,7 @@ def _log_of_sum(terms: MixtureTerms, v: FloatArray, v_error: FloatArray) -> tupl
 
     The weights w_i are those of `terms`, and `v` are the exponents v_i, shape (parts, terms, n), with absolute errors
     of at most `v_error`. `error` bounds the absolute error of `log_a`, and `moved` is an upper bound of sum w_i
-    |e^{v_i} - 1|/a. A part is a number of equal steps of a run.
+    |e^{v_i} - 1|/a.
     """
     weight, log_weight = terms.weight[:, :, None], terms.log_weight[:, :, None]
     with np.errstate(divide="ignore"):
@@ -191,7 +176,7 @@ class GaussianMixtureNodes(TrapezoidNodes):
 
     H1 has the density phi a with a(x) = sum w_i e^{s_i mu x - s_i^2 mu^2/2} and the normal density phi. s is the random
     shift given x, with the expectation E and the mean m, and mu = 1/(noise multiplier). A(x, q) is a(x + iq)/a(x). The
-    cell of a node is the interval of half a node distance around it. A part is a number of equal steps of a run.
+    cell of a node is the interval of half a node distance around it.
     """
 
     terms: MixtureTerms
@@ -213,8 +198,6 @@ class GaussianMixtureNodes(TrapezoidNodes):
         terms: MixtureTerms, step: FloatArray, first: IndexArray, kept: IndexArray, *, mirrored: bool
     ) -> GaussianMixtureNodes:
         """Return the nodes of mixtures of Gaussians, with their losses and weights.
-
-        A part is a number of equal steps of a run.
 
         Parameters
         ----------
@@ -270,10 +253,7 @@ class GaussianMixtureNodes(TrapezoidNodes):
         )
 
     def of(self, parts: IndexArray, kept: int) -> GaussianMixtureNodes:
-        """Return the nodes of the parts with the given indices, of which none has more than `kept` nodes with weight.
-
-        A part is a number of equal steps of a run.
-        """
+        """Return the nodes of the parts with the given indices. None has more than `kept` nodes with weight."""
         nodes = kept + 2 + -(kept + 2) % SUM_BLOCK
         first = (self.x.shape[1] - nodes) // 2 if self.mirrored else 0
         by_node = {name: getattr(self, name)[parts, first : first + nodes] for name in _BY_NODE}
@@ -290,8 +270,8 @@ class GaussianMixtureNodes(TrapezoidNodes):
     def strip(self, height: FloatArray) -> MixtureStrip:
         """Return ln |A|, arg A and lower bounds of |A| for A(x, q) = a(x + iq)/a(x), at the nodes x and heights q.
 
-        phi a is the density of H1, with the normal density phi. `height` holds q, shape (E, parts). A part is a number
-        of equal steps of a run. E is the number of heights q.
+        phi a is the density of H1, with the normal density phi. `height` holds q, shape (E, parts). E is the number of
+        heights q.
         """
         count_work(_A_STRIP * height.size * self.responsibility.shape[-1] * (4 + self.responsibility.shape[-2]))
         q = height[..., None]
@@ -314,7 +294,7 @@ class MixtureStrip:
 
     phi is the normal density. `height` is q, shape (E, parts). `log_modulus` is ln |A| and `argument` is arg A, shape
     (E, parts, nodes). `least` is a lower bound of |A(x', q')| for x' within half a cell and |q'| <= q. Where it is not
-    positive, the strip has no bound. A part is a number of equal steps of a run. E is the number of heights q.
+    positive, the strip has no bound. E is the number of heights q.
     """
 
     height: FloatArray
@@ -345,7 +325,7 @@ def _cell_moments(
     All have the shape (parts, nodes), and the bounds hold over the cells. Half a cell to the left each term of a' is at
     least e^{-mu s h/2} times as large, and a is no larger. `responsibility` has the share of each term in a, and
     `log_a` is ln a. Here mu s is the shift of the term, h the distance of nodes, and a(x) the density of H1 over the
-    normal density. A part is a number of equal steps of a run.
+    normal density.
     """
     shift = terms.shift[:, :, None]
     mean = (responsibility * shift).sum(axis=1)

@@ -143,8 +143,8 @@ def tilted_differences(
 ) -> ComplexArray:
     """Return d_k = E_theta(e^{i t_k L} - 1) at t_k = k step for all parts, shape (P, nodes + 1).
 
-    E_theta is the expectation over the nodes with the given weights, and L the loss of a node. A part is a number of
-    equal steps of a run. P is the number of parts of the run.
+    E_theta is the expectation over the nodes with the given weights, and L the loss of a node. P is the number of parts
+    of the run.
 
     Parameters
     ----------
@@ -209,8 +209,8 @@ def _by_pieces(
 def values_on_contour(counts: FloatArray, d: ComplexArray, error: FloatArray, together: int = 0) -> ValuesOnContour:
     """Return sum N ln(1 + d) over the parts, which is K(theta + it) - K(theta) of a run, and its error bound.
 
-    K(z) = ln E0 e^{zS} is the log-moment function of the run's loss S. The error is that of `ValuesOnContour`. A part
-    is a number of equal steps of a run. P is the number of parts of the run.
+    K(z) = ln E0 e^{zS} is the log-moment function of the run's loss S. The error is that of `ValuesOnContour`. P is the
+    number of parts of the run.
 
     Parameters
     ----------
@@ -252,7 +252,7 @@ def values_on_contour(counts: FloatArray, d: ComplexArray, error: FloatArray, to
 def significant(weights: FloatArray) -> slice:
     """Return the range of nodes, in whole blocks, outside which the tilted weights (parts, nodes) are below 1e-30.
 
-    The bound is relative to the largest weight of each part. A part is a number of equal steps of a run.
+    The bound is relative to the largest weight of each part.
     """
     alive = np.flatnonzero((weights > weights.max(axis=-1, keepdims=True) * 1e-30).any(axis=0))
     first = int(alive[0]) // SUM_BLOCK * SUM_BLOCK
@@ -260,8 +260,5 @@ def significant(weights: FloatArray) -> slice:
 
 
 def outside(weights: FloatArray, window: slice) -> FloatArray:
-    """Return the sum of the weights (parts, nodes) outside the range `window` of nodes, shape (parts,).
-
-    A part is a number of equal steps of a run.
-    """
+    """Return the sum of the weights (parts, nodes) outside the range `window` of nodes, shape (parts,)."""
     return weights[:, : window.start].sum(axis=-1) + weights[:, window.stop :].sum(axis=-1)

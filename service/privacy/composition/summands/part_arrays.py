@@ -34,8 +34,6 @@ class PartArrays(TruncatedSummand):
     def take(self, unit: FloatArray, times: FloatArray | None) -> None:
         """Set the numbers of steps of all parts.
 
-        A part is a number of equal steps of a run.
-
         Parameters
         ----------
         unit : (parts,)
@@ -47,24 +45,17 @@ class PartArrays(TruncatedSummand):
         self.unit, self.count = unit, unit if times is None else unit * self.of_parts(times)
 
     def of_parts(self, each: FloatArray) -> FloatArray:
-        """Return values of separate runs, shape (..., runs), repeated for each of their parts, shape (..., parts).
-
-        A part is a number of equal steps of a run.
-        """
+        """Return values of separate runs, shape (..., runs), repeated for each of their parts, shape (..., parts)."""
         return np.repeat(each, self.together, axis=-1) if self.together > 1 else each
 
     def parts_of(self, runs: IndexArray) -> IndexArray:
-        """Return the indices of the parts of the separate runs with the indices `runs`, run by run, as one list.
-
-        A part is a number of equal steps of a run.
-        """
+        """Return the indices of the parts of the separate runs with the indices `runs`, run by run, as one list."""
         return (runs[:, None] * self.together + np.arange(self.together)).ravel()
 
     def over_run(self, each: FloatArray) -> FloatArray:
         """Return sum N_i x_i over the parts of each run, from x of shape (..., parts); N_i is the number of steps.
 
-        The result has the shape (..., runs) for separate runs, and (...) for one run. A part is a number of equal steps
-        of a run.
+        The result has the shape (..., runs) for separate runs, and (...) for one run.
         """
         if self.separate:
             return self._runs(each * self.count).sum(axis=-1) if self.together > 1 else each * self.count
@@ -73,7 +64,7 @@ class PartArrays(TruncatedSummand):
     def least_of_run(self, each: FloatArray) -> FloatArray:
         """Return the minimum over the parts of each run, from `each` of shape (..., parts) to (..., runs).
 
-        A part is a number of equal steps of a run. The result has the shape (...) if all parts are one run.
+        The result has the shape (...) if all parts are one run.
         """
         return self._runs(each).min(axis=-1) if self.separate else each.min(axis=-1)
 

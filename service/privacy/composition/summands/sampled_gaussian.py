@@ -221,9 +221,8 @@ class TruncatedSampledGaussian(NormalTrapezoid):
         """Return the positions of the nodes: in y, or in u if several parts share their exponentials.
 
         u is v + ln(p/(1 - p)) for the sampling rate p. y is the outcome of a step and v = y/sigma - 1/(2 sigma^2) for
-        the noise multiplier sigma. `total` is the number of steps of the run of each part. A part is a number of equal
-        steps of a run. About 10^-digits of the mass is truncated; `deviation` is that of the tilted loss of the run, or
-        None for nodes that serve real tilts only.
+        the noise multiplier sigma. `total` is the number of steps of the run of each part. About 10^-digits of the mass
+        is truncated; `deviation` is that of the tilted loss of the run, or None for nodes that serve real tilts only.
         """
         smooth_step = smooth_spacing(self._need, total)
         turn = 0.0 if deviation is None else self._highest_turn(total, deviation)
@@ -254,9 +253,8 @@ class TruncatedSampledGaussian(NormalTrapezoid):
 
         The shape is (parts,). The spacing of the nodes depends on the result of `highest_turn`. `total` is the number
         of steps of a run, and `deviation` the standard deviation of its tilted loss in nats. For few steps the
-        transform |M(theta + it)| falls only like exp(-sigma^2 ln^2(t p e^{-1/(2 sigma^2)})/2). A part is a number of
-        equal steps of a run. Here p is the sampling rate, sigma the noise multiplier, w the likelihood ratio, and theta
-        the tilt.
+        transform |M(theta + it)| falls only like exp(-sigma^2 ln^2(t p e^{-1/(2 sigma^2)})/2). Here p is the sampling
+        rate, sigma the noise multiplier, w the likelihood ratio, and theta the tilt.
         """
         falls = np.sqrt(88 / total) / self.sigma + 0.5 / self.sigma**2 - np.log(self.rate)
         falls = self.of_parts(self.least_of_run(falls))
@@ -285,7 +283,7 @@ class TruncatedSampledGaussian(NormalTrapezoid):
         """Cost of one node of a contour, in array elements (the unit of `size`).
 
         It is smaller than `size` where parts share exponentials: multiplication and addition cost less than an
-        exponential. A part is a number of equal steps of a run.
+        exponential.
         """
         shared = self._layout.nodes * (1 + len(self.sigma) // _SHARED_GAIN)
         return shared if self._layout.in_u else self.size
@@ -307,7 +305,7 @@ class TruncatedSampledGaussian(NormalTrapezoid):
     def strip_exponents(self) -> FloatArray:
         """Exponents q^2/2 - 2 pi q/h of the trapezoid error on strips |Im y| <= q, for the node distance h.
 
-        y is the outcome of a step. The shape is (strips, parts). A part is a number of equal steps of a run.
+        y is the outcome of a step. The shape is (strips, parts).
         """
         return 0.5 * self._strips**2 - 2 * math.pi * self._strips / self.step
 
@@ -315,8 +313,7 @@ class TruncatedSampledGaussian(NormalTrapezoid):
     def least_everywhere(self) -> FloatArray:
         """Lower bounds ln cos(q/(2 sigma)) of ln |w(y + iq)/w(y)| at all nodes y, shape (strips, parts).
 
-        w is the likelihood ratio of a step with noise multiplier sigma, and q the half-width of the strip. A part is a
-        number of equal steps of a run.
+        w is the likelihood ratio of a step with noise multiplier sigma, and q the half-width of the strip.
         """
         return np.log(np.cos(0.5 * self._strips / self.sigma))
 
@@ -324,8 +321,7 @@ class TruncatedSampledGaussian(NormalTrapezoid):
     def log_least(self) -> FloatArray:
         """ln of lower bounds of |w(y + iq)/w(y)| on the strips over the cells of the nodes y.
 
-        The shape is (strips, parts, nodes). w is the likelihood ratio of a step, and q the half-width of the strip. A
-        part is a number of equal steps of a run.
+        The shape is (strips, parts, nodes). w is the likelihood ratio of a step, and q the half-width of the strip.
         """
         return self.log_least_modulus(self._strips)
 
@@ -334,8 +330,8 @@ class TruncatedSampledGaussian(NormalTrapezoid):
 
         w is the likelihood ratio of a step at the node y. |w(y + iq)/w(y)| = |1 - r + r e^{iq/sigma}| with the
         responsibility r. Both 1 - 2 r sin^2(a/(2 sigma)) and cos(a/(2 sigma)) are lower bounds of it. The
-        responsibility r is taken half a node further right, so that the bound holds over the cell. A part is a number
-        of equal steps of a run. The noise multiplier is sigma.
+        responsibility r is taken half a node further right, so that the bound holds over the cell. The noise multiplier
+        is sigma.
         """
         half = (0.5 * a / self.sigma)[..., None]
         return np.log(np.maximum(1 - 2 * self.near * np.sin(half) ** 2, np.cos(half)))
@@ -345,7 +341,7 @@ class TruncatedSampledGaussian(NormalTrapezoid):
         """Upper bounds of the responsibility r = p e^v/w within half a node distance of each integration node.
 
         w = 1 - p + p e^v is the likelihood ratio of a step with sampling rate p, and v its logarithm without sampling.
-        The shape is (parts, nodes). A part is a number of equal steps of a run.
+        The shape is (parts, nodes).
         """
         return np.minimum(1.0, self.grid.responsibility * np.exp(0.5 * self.step / self.sigma)[:, None])
 
@@ -354,7 +350,7 @@ class TruncatedSampledGaussian(NormalTrapezoid):
         """Upper bounds of |d ln w/dy| over the cells, and ln of lower bounds of |w(y + iq)/w(y)|.
 
         Both have the shape (parts, nodes). w is the likelihood ratio of a step at the outcome y, and q a height. The
-        bounds hold on all strips and all paths of majorants. A part is a number of equal steps of a run.
+        bounds hold on all strips and all paths of majorants.
         """
         widest = np.maximum(self._strips[-1], np.minimum(LARGEST_ETA, 0.9 * math.pi * self.sigma))
         return self.near / self.sigma[:, None], self.log_least_modulus(widest)
@@ -368,7 +364,7 @@ class TruncatedSampledGaussian(NormalTrapezoid):
     def normal_slope(self) -> FloatArray:
         """Upper bound of |d ln phi/dy| over the cells of the nodes y, for the normal density phi.
 
-        The shape is (parts, nodes). A part is a number of equal steps of a run.
+        The shape is (parts, nodes).
         """
         return np.abs(self.grid.x) + 0.5 * self.grid.step
 
@@ -378,7 +374,7 @@ class TruncatedSampledGaussian(NormalTrapezoid):
 
         They are its loss and weight, ln(1 - p), and -ln of an upper bound of Phi(y0). The last is the largest |s| for
         which phi falls at least as fast left of y0 as w^s can rise. phi is the normal density, Phi its integral, w the
-        likelihood ratio and s a tilt. A part is a number of equal steps of a run.
+        likelihood ratio and s a tilt.
         """
         grid = self.grid
         first, fallen = grid.x[:, 0], 0.5 * grid.x[:, 0] ** 2 + math.log(2)
@@ -392,7 +388,7 @@ class TruncatedSampledGaussian(NormalTrapezoid):
         The shape is (S, parts). phi is the normal density, w the likelihood ratio and s a tilt. The integral is at most
         Phi(y0) max(w^s, (1-p)^s), with w = w0 at y0. Left of y0 the slope of ln w is below its slope r0/sigma at y0,
         for the responsibility r0. With a = |s| r0/sigma and a <= -y0 the integral is at most w0^s e^{a y0 + a^2/2}
-        Phi(y0 + a) <= w0^s e^{-y0^2/2}/2. A part is a number of equal steps of a run. S is the number of tilts.
+        Phi(y0 + a) <= w0^s e^{-y0^2/2}/2. S is the number of tilts.
         """
         loss, weight, least_loss, fallen, moderate = self._left_end
         farthest = np.where(np.abs(tilts) <= moderate, tilts * loss, np.maximum(tilts * loss, tilts * least_loss))

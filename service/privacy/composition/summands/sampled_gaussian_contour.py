@@ -62,8 +62,8 @@ class SampledGaussianOnContour(TrapezoidOnContour[TruncatedSampledGaussian]):
         """Return bounds of the integrand on strips |Im y| <= q, where `height` holds q, shape (E, parts).
 
         w is the likelihood ratio at y + iq and r the responsibility at the outcome y. The slopes |d arg w/dy|, |d arg
-        w/dq| and |d ln |w|/dy| are at most r/(sigma cos(phi/2)) with phi = q/sigma. A part is a number of equal steps
-        of a run. sigma is the noise multiplier. E is the number of half-widths of strips.
+        w/dq| and |d ln |w|/dy| are at most r/(sigma cos(phi/2)) with phi = q/sigma. sigma is the noise multiplier. E is
+        the number of half-widths of strips.
         """
         sigma, r, theta = self.law.sigma, self.law.grid.responsibility, self.tilt
         phi = (height / sigma)[..., None]
@@ -88,7 +88,7 @@ class SampledGaussianOnContour(TrapezoidOnContour[TruncatedSampledGaussian]):
         """Return an upper Riemann sum of the tilted weights times max |w(y + iq')/w(y)|^theta over |q'| <= q.
 
         w is the likelihood ratio at the outcome y. The maximum exceeds 1 for theta < 0. `q` and the result have the
-        shape (..., parts). A part is a number of equal steps of a run.
+        shape (..., parts).
         """
         exponent = np.minimum(self.tilt, 0.0) * self.law.log_least_modulus(q) + 0.5 * self.grid.step * self.slope
         return np.sum(np.where(self.tilted_weights > 0, self.tilted_weights * np.exp(exponent), 0.0), axis=-1)
@@ -104,8 +104,7 @@ class SampledGaussianOnContour(TrapezoidOnContour[TruncatedSampledGaussian]):
         There psi(y)/psi(y0) = e^{(y0^2 - y^2)/2} (w/w0)^{theta + 1} e^{(y0 - y)/sigma}. This ratio is at most e^{(y0 +
         1/sigma)^2/2} where y0 > -1/sigma, else 1, times (w0/(1 - p))^-theta for theta < 0. Where (1 + |theta|) r0 <
         sigma^2, its logarithm is concave, and the ratio has one maximum. Where (1 + |theta| r0)/sigma <= -y0 it is at
-        most 1, because (w/w0)^theta rises by less. A part is a number of equal steps of a run. theta is the tilt, and
-        sigma the noise multiplier.
+        most 1, because (w/w0)^theta rises by less. theta is the tilt, and sigma the noise multiplier.
         """
         sigma = self.law.sigma
         first, r_first = self.grid.x[:, 0], self.law.grid.responsibility[:, 0]
@@ -133,8 +132,7 @@ class SampledGaussianOnContour(TrapezoidOnContour[TruncatedSampledGaussian]):
         """Nodes of the sums of majorants: ln of the tilted weights, responsibilities, and distances of the nodes.
 
         Majorants are upper bounds of the transform along the contour. The responsibility of a node is the probability
-        that the step used the record. The first two arrays have the shape (parts, n), and the distances (parts,). A
-        part is a number of equal steps of a run.
+        that the step used the record. The first two arrays have the shape (parts, n), and the distances (parts,).
         """
         stride = self.law.majorant_stride
         log_weights = self.log_tilted_weights[:, self.window][:, ::stride] + math.log(stride)
@@ -147,8 +145,8 @@ class SampledGaussianOnContour(TrapezoidOnContour[TruncatedSampledGaussian]):
         normal density phi and the likelihood ratio w. The integrand of B continues to |Im y| <= s for s <= pi sigma/2
         and s + eta < pi sigma. Its modulus is at most e^{s^2/2} phi w^theta, for theta < 0 with the growth of 1/|w|.
         The two halves w(y + i(s + eta)) and w(y + i(s - eta)) have arg w(y + i(s + eta)) >= arg w(y + i(s - eta))
-        there. Hence the factors e^{-t arg} never grow. A part is a number of equal steps of a run. M is the transform
-        of one step, theta the tilt, and sigma the noise multiplier. E is the number of paths Im y = eta.
+        there. Hence the factors e^{-t arg} never grow. M is the transform of one step, theta the tilt, and sigma the
+        noise multiplier. E is the number of paths Im y = eta.
         """
         theta, sigma = self.theta, self.law.sigma
         log_weights, r, step = self._majorant_nodes
@@ -190,8 +188,8 @@ class SampledGaussianMajorants:
 
     B_eta(t) bounds |M(theta + it')| for all heights t' >= t, from the path Im y = eta; M is the transform of one step.
     `log_modulus` is theta ln |w(y + i eta)/w(y)| and `argument` is arg w(y + i eta), for the likelihood ratio w at the
-    nodes y. The sum is over nodes. `eta` has the shape (E, parts), and the first two arrays (E, parts or 1, nodes). A
-    part is a number of equal steps of a run. E is the number of paths Im y = eta.
+    nodes y. The sum is over nodes. `eta` has the shape (E, parts), and the first two arrays (E, parts or 1, nodes). E
+    is the number of paths Im y = eta.
     """
 
     eta: FloatArray
@@ -204,8 +202,8 @@ class SampledGaussianMajorants:
     def log_bounds(self, heights: FloatArray) -> FloatArray:
         """Return ln B_eta(t)/M(theta) from above, at most 0, at the heights t; shape (T, E, parts).
 
-        B_eta(t) is the majorant of `SampledGaussianMajorants`. A part is a number of equal steps of a run. M is the
-        transform of one step, and theta the tilt. T is the number of heights, and E that of paths Im y = eta.
+        B_eta(t) is the majorant of `SampledGaussianMajorants`. M is the transform of one step, and theta the tilt. T is
+        the number of heights, and E that of paths Im y = eta.
         """
         bounds = np.log(self._sums(heights) * (1 + 1e-12) + self.error) + self.log_factor
         return np.fmin(bounds, 0.0)
@@ -214,8 +212,7 @@ class SampledGaussianMajorants:
         """Return sum e^{log_modulus + log_tilted_weights - t argument} over nodes at the heights t.
 
         The shape is (T, E, parts). The heights have the shape (T, 1) or (T, parts). The arrays are those of
-        `SampledGaussianMajorants`. A part is a number of equal steps of a run. T is the number of heights, and E that
-        of paths Im y = eta.
+        `SampledGaussianMajorants`. T is the number of heights, and E that of paths Im y = eta.
         """
         if self.argument.shape[1] == len(self.log_tilted_weights):
             sizes = self.log_modulus + self.log_tilted_weights

@@ -42,7 +42,7 @@ class GaussianNodeLayout:
     The positions are values of the outcome y, or of u = v + ln(p/(1 - p)) where `in_u` is set. Here v = y/sigma - 1/(2
     sigma^2), sigma is the noise multiplier and p the sampling rate. With the loss L = ln(1 - p) + ln(1 + e^u) all steps
     have the same losses at the same u, except for a constant. Their exponentials, the most expensive part, are then
-    needed once for all parts. A part is a number of equal steps of a run.
+    needed once for all parts.
 
     Attributes
     ----------
@@ -66,10 +66,7 @@ class GaussianNodeLayout:
     in_u: bool
 
     def of(self, parts: IndexArray) -> GaussianNodeLayout:
-        """Return the layout of the parts with the given indices, where each part is a run of its own.
-
-        A part is a number of equal steps of a run.
-        """
+        """Return the layout of the parts with the given indices, where each part is a run of its own."""
         kept = self.kept[parts]
         nodes = min(self.nodes, int(kept.max()) + -int(kept.max()) % SUM_BLOCK)
         return GaussianNodeLayout(self.spacing[parts], self.first[parts], nodes, self.steps[parts], kept, self.in_u)
@@ -80,8 +77,7 @@ class SampledGaussianNodes(TrapezoidNodes):
     """Nodes x = y of Poisson-sampled Gaussian steps, with y ~ N(0, 1) under H0; arrays of shape (parts, nodes).
 
     `responsibility` is r = p e^v/(1 - p + p e^v) with v = y/sigma - 1/(2 sigma^2) and u = v + ln(p/(1 - p)). `sigma`,
-    the noise multiplier, and `rate`, the sampling rate p, have the shape (parts,). A part is a number of equal steps of
-    a run.
+    the noise multiplier, and `rate`, the sampling rate p, have the shape (parts,).
     """
 
     responsibility: FloatArray
@@ -91,10 +87,7 @@ class SampledGaussianNodes(TrapezoidNodes):
     """ln(1 + e^u) at the nodes u that all parts share, shape (nodes,); None where they share y."""
 
     def of(self, parts: IndexArray, nodes: int) -> SampledGaussianNodes:
-        """Return the first `nodes` nodes of the parts with the given indices, where each part is a run of its own.
-
-        A part is a number of equal steps of a run.
-        """
+        """Return the first `nodes` nodes of the parts with the given indices, where each part is a run of its own."""
         by_node = {name: getattr(self, name)[parts, :nodes] for name in _BY_NODE}
         return SampledGaussianNodes(**by_node, **{name: getattr(self, name)[parts] for name in _BY_PART}, soft=None)
 
@@ -103,8 +96,6 @@ class SampledGaussianNodes(TrapezoidNodes):
         sigma: FloatArray, rate: FloatArray, rate_error: FloatArray, layout: GaussianNodeLayout
     ) -> SampledGaussianNodes:
         """Return the nodes of a layout; the first `kept` nodes of each part carry weight.
-
-        A part is a number of equal steps of a run.
 
         Parameters
         ----------

@@ -33,8 +33,7 @@ def moment_sums(grid: SampledGaussianNodes, soft: FloatArray, tilts: FloatArray)
     """Return sums over the nodes of weights e^{sL} times 1, L, L^2 and the two error columns of the grid.
 
     L = ln(1 - p + p e^v) is the loss at a node, with the sampling rate p and the loss v without sampling. u is v +
-    ln(p/(1 - p)). The columns are those of `TrapezoidNodes.columns`. A part is a number of equal steps of a run. S is
-    the number of tilts.
+    ln(p/(1 - p)). The columns are those of `TrapezoidNodes.columns`. S is the number of tilts.
 
     Parameters
     ----------
@@ -77,8 +76,7 @@ def differences(weights: FloatArray, soft: FloatArray, unsampled: FloatArray, st
 
     The expectation E is taken under the `weights` of each part (P, n), whose sum is 1. The loss at a node is L = ln(1 -
     p) + s, with `soft` = s, shape (n,), and `unsampled` = ln(1 - p) for the sampling rates p, shape (P,). With F(x) =
-    e^{ix} - 1, the identity d = e^{it ln(1-p)} E F(ts) + F(t ln(1 - p)) holds. A part is a number of equal steps of a
-    run. P is the number of parts.
+    e^{ix} - 1, the identity d = e^{it ln(1-p)} E F(ts) + F(t ln(1 - p)) holds. P is the number of parts.
     """
     rows = max(1, math.isqrt(nodes + 1))
     columns = -(-(nodes + 1) // rows)
@@ -120,7 +118,7 @@ def strip_errors(
     """Return the bounds of `TrapezoidOnContour.strip_errors` for strips of equal width in u; shape (A, T, P).
 
     u = v + ln(p/(1 - p)) is the variable of the nodes that the P parts share, with the loss v without sampling and the
-    sampling rate p. w is the likelihood ratio of a step. A part is a number of equal steps of a run.
+    sampling rate p. w is the likelihood ratio of a step.
 
     Parameters
     ----------

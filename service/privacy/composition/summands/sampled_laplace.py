@@ -128,8 +128,7 @@ class SampledLaplaceParts(TruncatedSummand):
     def refined_size(self, theta: float, height: float) -> int:
         """Return the number of array elements (parts times nodes) of the result of `refined`, without building it.
 
-        A part is a number of equal steps of a run. The grid serves the contour Re z = theta (the tilt) up to the
-        imaginary part `height`.
+        The grid serves the contour Re z = theta (the tilt) up to the imaginary part `height`.
         """
         panels, nodes = self._rule_for(theta, height, _NEGLIGIBLE)
         return len(self.count) * (panels * nodes + 2)
@@ -139,10 +138,7 @@ class SampledLaplaceParts(TruncatedSummand):
         return self._enough(np.array([theta]), height, math.log(goal / float(self.count.sum())), known)
 
     def only(self, part: int) -> SampledLaplaceParts:
-        """Return the law of the steps of the part with this index.
-
-        A part is a number of equal steps of a run.
-        """
+        """Return the law of the steps of the part with this index."""
         return SampledLaplaceParts((self._steps[part],), rule=(self._panels, self._degree + 1))
 
     def _enough(self, tilts: FloatArray, height: float, goal: float, least: tuple[int, int]) -> tuple[int, int]:
@@ -172,8 +168,7 @@ class SampledLaplaceParts(TruncatedSummand):
     def loss(self) -> FloatArray:
         """Loss L = ln(1 - p + p e^v) at the lower atom, the nodes and the upper atom, nats, shape (parts, nodes).
 
-        The number of nodes counts both atoms. p is the sampling rate, and v the loss without sampling. A part is a
-        number of equal steps of a run.
+        The number of nodes counts both atoms. p is the sampling rate, and v the loss without sampling.
         """
         positions, _ = self._rule
         return np.log1p(self.rate[:, None] * np.expm1(self.scale[:, None] * positions))
@@ -183,7 +178,7 @@ class SampledLaplaceParts(TruncatedSummand):
         """Masses under H0 of the atoms and nodes, shape (parts, nodes), with the relative error `mass_error`.
 
         The mass of a node is its density times its quadrature weight. The first and the last mass are those of the
-        lower and of the upper atom, which `nodes` counts. A part is a number of equal steps of a run.
+        lower and of the upper atom, which `nodes` counts.
         """
         positions, weights = self._rule
         scale = self.scale[:, None]
@@ -206,10 +201,7 @@ class SampledLaplaceParts(TruncatedSummand):
 
     @cached_property
     def mass_error(self) -> FloatArray:
-        """Upper bound of the relative error of each H0-mass of a node or atom in `mass`, shape (parts, 1).
-
-        A part is a number of equal steps of a run.
-        """
+        """Upper bound of the relative error of each H0-mass of a node or atom in `mass`, shape (parts, 1)."""
         rule = WEIGHT_ERROR * (self._degree + 1)
         return (rule + FUNCTION_ERROR + 8 * UNIT_ROUNDOFF + self.scale * (_POSITION_ERROR + 4 * UNIT_ROUNDOFF))[:, None]
 
@@ -218,7 +210,7 @@ class SampledLaplaceParts(TruncatedSummand):
         """Upper bound of the absolute error of the loss L (nats), shape (parts, nodes).
 
         The bound has a part from the loss without sampling v = e x, where x is the position of a node and dL/dv the
-        responsibility p e^v/w, and a part from the logarithm. A part is a number of equal steps of a run.
+        responsibility p e^v/w, and a part from the logarithm.
         """
         positions, _ = self._rule
         v = self.scale[:, None] * positions
@@ -230,10 +222,7 @@ class SampledLaplaceParts(TruncatedSummand):
 
     @property
     def size(self) -> int:
-        """Number of elements of one array of shape (parts, nodes), which is the unit of the engine's cost.
-
-        A part is a number of equal steps of a run.
-        """
+        """Number of elements of one array of shape (parts, nodes), which is the unit of the engine's cost."""
         return self.loss.size
 
     def cumulants(self, tilts: FloatArray) -> RealCumulants:
@@ -260,8 +249,7 @@ class SampledLaplaceParts(TruncatedSummand):
         """Return the laws tilted by e^{sL}, ln M(s), and a bound of the rounding error of ln M(s), at the tilts s.
 
         L is the loss of a step and M(s) = E0 e^{sL} its transform. The first array has the shape (S, parts, nodes) and
-        rows of sum 1. The others have the shape (S, parts). A part is a number of equal steps of a run. S is the number
-        of tilts.
+        rows of sum 1. The others have the shape (S, parts). S is the number of tilts.
         """
         exponent = tilts[:, None, None] * self.loss
         shift = exponent.max(axis=-1)
@@ -282,8 +270,8 @@ class SampledLaplaceParts(TruncatedSummand):
     def log_quadrature_error(self, tilts: FloatArray, heights: FloatArray) -> FloatArray:
         """Return ln of a bound of the quadrature error of M(s + i t), the transform of a step, shape (S, T, parts).
 
-        The tilts s have the shape (S,) and the heights t the shape (S, T). A part is a number of equal steps of a run.
-        S is the number of tilts, and T that of heights.
+        The tilts s have the shape (S,) and the heights t the shape (S, T). S is the number of tilts, and T that of
+        heights.
         """
         return self._bounds.log_error(tilts, heights, self._degree + 1)
 
@@ -293,7 +281,7 @@ class PanelBounds:
 
     e is the largest loss without sampling. The integrand is bounded on ellipses around each panel, for several ratios r
     of the ellipse; arrays have the shape (ratios, panels, parts). The module docstring of `sampled_laplace.py` states
-    the bound. A part is a number of equal steps of a run.
+    the bound.
     """
 
     def __init__(self, scale: FloatArray, rate: FloatArray, panels: int) -> None:
@@ -316,8 +304,8 @@ class PanelBounds:
     def log_error(self, tilts: FloatArray, heights: FloatArray, nodes: int) -> FloatArray:
         """Return ln of a bound of the quadrature error of M(s + it) for `nodes` nodes on a panel, shape (S, T, parts).
 
-        M is the transform of one step. The tilts s have the shape (S,) and the heights t the shape (S, T). A part is a
-        number of equal steps of a run. S is the number of tilts, and T that of heights.
+        M is the transform of one step. The tilts s have the shape (S,) and the heights t the shape (S, T). S is the
+        number of tilts, and T that of heights.
         """
         s = tilts[:, None, None, None]
         size = np.where(s > 0, s * self._log_largest, s * self._log_smallest) + self._log_factor

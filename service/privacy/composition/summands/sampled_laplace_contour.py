@@ -96,7 +96,7 @@ class SampledLaplaceOnContour(SummandOnContour):
 
         E is the expectation under the tilted law of the loss L, and m its mean. Let k = a columns + b and F(x) = e^{ix}
         - 1. The identity F(x + y) = F(x) F(y) + F(x) + F(y) gives one matrix product for each part. Each loss needs
-        only 2 sqrt(nodes) exponentials. A part is a number of equal steps of a run.
+        only 2 sqrt(nodes) exponentials.
         """
         rows = max(1, math.isqrt(nodes + 1))
         columns = -(-(nodes + 1) // rows)
@@ -114,8 +114,7 @@ class SampledLaplaceOnContour(SummandOnContour):
 
         The bound has parts from weights, losses L, sums and the quadrature rule; m is the tilted mean of L. Relative
         errors of weights, at most q each, change a quotient of two sums of them by 2 q of the sum of sizes. The three
-        terms of every loss are together below 4 times t |L - m| and 4 times 2. A part is a number of equal steps of a
-        run.
+        terms of every loss are together below 4 times t |L - m| and 4 times 2.
         """
         parts, theta = self.parts, abs(self.theta)
         nodes = parts.loss.shape[1]
@@ -138,7 +137,7 @@ class SampledLaplaceOnContour(SummandOnContour):
         The transform M of one step satisfies |M(theta + it)/M(theta)| <= A + V/t, with the mass A of the tilted atoms
         at the tilt theta. Losses may be so small that no height in the range of doubles makes a part fall. Such a step
         counts as atoms only: A is 1 and V is 0. Then |M^N - (atoms^N of the others) M'| <= (A + V/t)^N - A^N, with M'
-        of these steps below 1. A part is a number of equal steps of a run.
+        of these steps below 1.
         """
         parts = self.parts
         ends = np.stack([-parts.scale, parts.scale])
@@ -177,7 +176,7 @@ class SampledLaplaceOnContour(SummandOnContour):
         """Return how much a bound of |M(theta + it)/M(theta)| may exceed the atoms' mass A, shape (parts,).
 
         The bound of all steps together is then negligible, so that a contour may end, unless the atoms alone make it
-        larger. A part is a number of equal steps of a run. M is the transform of one step, and theta the tilt.
+        larger. M is the transform of one step, and theta the tilt.
         """
         smooth = np.maximum(1 - atoms, 1e-300)
         return np.maximum(math.exp(-_ENOUGH / float(self.parts.count.sum())) - atoms, 0.1 * smooth)
@@ -188,7 +187,7 @@ class SampledLaplaceOnContour(SummandOnContour):
 
         A bound holds at its height and at all greater heights. M is the transform of one step. If the Laplace steps
         alone have to make the transform decay, their tables have many heights. Other tables have a few heights near the
-        real axis. A part is a number of equal steps of a run. theta is the tilt of the contour.
+        real axis. theta is the tilt of the contour.
         """
         falls = self.parts.count * np.log(self._atoms)
         order = np.argsort(falls)
@@ -220,8 +219,7 @@ class SampledLaplaceOnContour(SummandOnContour):
     def _moduli(self, heights: FloatArray) -> FloatArray:
         """Return |M(theta + it)|/M(theta) of a single part at evenly spaced heights t, shape (heights,).
 
-        M is the transform of one step. The products are those of `_differences`. A part is a number of equal steps of a
-        run. theta is the tilt of the contour.
+        M is the transform of one step. The products are those of `_differences`. theta is the tilt of the contour.
         """
         count_work(_A_MODULUS * len(heights) * self._centred.shape[-1])
         rows = max(1, math.isqrt(len(heights)))

@@ -32,8 +32,7 @@ class SampledStep:
     def mean(self) -> float:
         """Mean of the outcome v of a step (`SampledStep`): -1/(2 sigma^2), or 0 for mirrored steps.
 
-        sigma is the noise multiplier. A mirrored step compares two laws that are mirror images at 0, as when one record
-        replaces another.
+        sigma is the noise multiplier.
         """
         return 0.0 if self.mirrored else -0.5 / self.sigma**2
 
@@ -41,8 +40,7 @@ class SampledStep:
     def offset(self) -> float:
         """Offset in the density ratio a(v) = 1 - p + p e^{v + offset}: 0, or -1/(2 sigma^2) for mirrored steps.
 
-        The outcome of a step is v, p is the sampling rate and sigma the noise multiplier. A mirrored step compares two
-        laws that are mirror images at 0, as when one record replaces another.
+        The outcome of a step is v, p is the sampling rate and sigma the noise multiplier.
         """
         return -0.5 / self.sigma**2 if self.mirrored else 0.0
 
@@ -59,8 +57,7 @@ class SampledStep:
     def least_loss(self) -> float:
         """Smallest loss ln(1 - p) of a step; 0 for mirrored steps, whose losses are not bounded below.
 
-        p is the sampling rate. A mirrored step compares two laws that are mirror images at 0, as when one record
-        replaces another.
+        p is the sampling rate.
         """
         return 0.0 if self.mirrored else math.log1p(-self.rate)
 

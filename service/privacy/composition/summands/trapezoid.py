@@ -63,9 +63,9 @@ class TrapezoidNodes:
 
     At x, H0 has the density phi b and H1 the density phi a, with the normal density phi. The loss is L = ln a - ln b. b
     is 1, or a(-x) for a mirrored law. h is the distance of nodes. Nodes outside [start, stop) have no weight: the law
-    is truncated half a cell outside of that range. The nodes of a mirrored law are symmetric about 0. A part is a
-    number of equal steps of a run. `null_weight` is e^log_null_weight. `relative_error` bounds the relative errors of
-    the weights, and `loss_error` the errors of L in nats.
+    is truncated half a cell outside of that range. The nodes of a mirrored law are symmetric about 0. `null_weight` is
+    e^log_null_weight. `relative_error` bounds the relative errors of the weights, and `loss_error` the errors of L in
+    nats.
     """
 
     x: FloatArray
@@ -88,7 +88,7 @@ class TrapezoidNodes:
     def weight_difference(self) -> FloatArray:
         """Difference null_weight (e^L - 1) of the weights of H1 and H0 at each node, with the loss L; (parts, nodes).
 
-        Its sum over the nodes approximates E0(e^L - 1) = 0. A part is a number of equal steps of a run.
+        Its sum over the nodes approximates E0(e^L - 1) = 0.
         """
         moderate = self.null_weight * np.expm1(np.minimum(self.loss, _LARGEST_LOSS))
         large = np.exp(np.minimum(self.log_null_weight + self.loss, _LARGEST_LOSS))
@@ -96,44 +96,35 @@ class TrapezoidNodes:
 
     @cached_property
     def alternative_weight(self) -> FloatArray:
-        """Weight null_weight e^L of each node under H1, at most 1, with the loss L; shape (parts, nodes).
-
-        A part is a number of equal steps of a run.
-        """
+        """Weight null_weight e^L of each node under H1, at most 1, with the loss L; shape (parts, nodes)."""
         return np.exp(np.minimum(self.log_null_weight + self.loss, 0.0))
 
     @cached_property
     def columns(self) -> FloatArray:
         """Factors 1, L, L^2, `relative_error` and `loss_error` of the sums over nodes, shape (parts, nodes, 5).
 
-        L is the loss at a node. Their sums with tilted weights give a moment, its two derivatives and its error. A part
-        is a number of equal steps of a run.
+        L is the loss at a node. Their sums with tilted weights give a moment, its two derivatives and its error.
         """
         parts = [np.ones_like(self.loss), self.loss, self.loss**2, self.relative_error, self.loss_error]
         return np.stack(parts, axis=-1)
 
     @cached_property
     def inside(self) -> BoolArray:
-        """Mask of the nodes that have weight, shape (parts, nodes).
-
-        A part is a number of equal steps of a run.
-        """
+        """Mask of the nodes that have weight, shape (parts, nodes)."""
         return np.isfinite(self.log_null_weight)
 
     def tilted(self, tilts: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the weights phi b h e^{sL - shift}, shape (S, parts, nodes), and the shift, shape (S, parts).
 
         phi b is the density of H0 with the normal density phi, h the distance of nodes and L the loss. `tilts` holds
-        the tilts s, shape (S, 1) or (S, parts). The shift keeps the weights from overflowing. A part is a number of
-        equal steps of a run. S is the number of tilts.
+        the tilts s, shape (S, 1) or (S, parts). The shift keeps the weights from overflowing. S is the number of tilts.
         """
         return node_sums.tilted(self.loss, self.log_null_weight, tilts)
 
     def at_ends(self, values: FloatArray) -> FloatArray:
         """Return `values` at each part's first and last node with weight.
 
-        `values` has the shape (..., parts, nodes), and the result (..., parts, 2). A part is a number of equal steps of
-        a run.
+        `values` has the shape (..., parts, nodes), and the result (..., parts, 2).
         """
         return values[..., *self._end_indices]
 
@@ -145,8 +136,7 @@ class TrapezoidNodes:
         """Return the sum of a quantity of a (`of_a`) and the same quantity of b, shape (..., parts, nodes).
 
         phi a and phi b are the densities of H1 and H0 with the normal density phi. The quantity of b is that of a at -x
-        for a mirrored law, else 0. A part is a number of equal steps of a run. A mirrored step compares two laws that
-        are mirror images at 0, as when one record replaces another.
+        for a mirrored law, else 0.
         """
         return of_a + of_a[..., ::-1] if self.mirrored else of_a
 
@@ -154,8 +144,7 @@ class TrapezoidNodes:
         """Return the tilt theta times a quantity of a plus 1 - theta times that of b, in the shape of `of_a`.
 
         phi a and phi b are the densities of H1 and H0 with the normal density phi. The quantity of b is that of a at -x
-        for a mirrored law, else 0. A mirrored step compares two laws that are mirror images at 0, as when one record
-        replaces another.
+        for a mirrored law, else 0.
         """
         return theta * of_a + (1 - theta) * of_a[..., ::-1] if self.mirrored else theta * of_a
 
@@ -163,8 +152,7 @@ class TrapezoidNodes:
         """Return |theta| times a quantity of a plus |1 - theta| times that of b, in the shape of `of_a`.
 
         phi a and phi b are the densities of H1 and H0 with the normal density phi. The quantity of b is that of a at -x
-        for a mirrored law, else 0. theta is the tilt. A mirrored step compares two laws that are mirror images at 0, as
-        when one record replaces another.
+        for a mirrored law, else 0. theta is the tilt.
         """
         size = np.abs(theta)
         return size * of_a + np.abs(1 - theta) * of_a[..., ::-1] if self.mirrored else size * of_a
@@ -174,8 +162,7 @@ class TrapezoidNodes:
 
         phi a and phi b are the densities of H1 and H0 with the normal density phi. The quantity of b is that of a at -x
         for a mirrored law, else 0. From ln of lower bounds of |A| and |B| the result is ln of an upper bound of
-        |A|^theta |B|^{1-theta} (`trapezoid.py`). theta is the tilt. A mirrored step compares two laws that are mirror
-        images at 0, as when one record replaces another.
+        |A|^theta |B|^{1-theta} (`trapezoid.py`). theta is the tilt.
         """
         low = np.minimum(theta, 0.0)
         return low * of_a + np.minimum(1 - theta, 0.0) * of_a[..., ::-1] if self.mirrored else low * of_a
@@ -184,8 +171,6 @@ class TrapezoidNodes:
 @dataclass(frozen=True, slots=True)
 class TiltedMoments:
     """Law of one step tilted by e^{sL} at one tilt s, a number or of shape (parts, 1); L is the loss.
-
-    A part is a number of equal steps of a run.
 
     Attributes
     ----------
@@ -231,8 +216,7 @@ class TruncatedTrapezoid(PartArrays):
     def strip_exponents(self) -> FloatArray:
         """Exponents q^2/2 - 2 pi q/h of the trapezoid error on strips of half-width q, shape (strips, parts).
 
-        h is the distance of nodes. Laws whose `log_strip_bound` includes the term in q^2 have -2 pi q/h. A part is a
-        number of equal steps of a run.
+        h is the distance of nodes. Laws whose `log_strip_bound` includes the term in q^2 have -2 pi q/h.
         """
 
     @cached_property
@@ -240,8 +224,7 @@ class TruncatedTrapezoid(PartArrays):
     def least_everywhere(self) -> FloatArray:
         """ln of a lower bound of |A| = |a(x + iq)/a(x)| on each strip at all nodes, shape (strips, parts).
 
-        phi a is the density of H1 at the outcome x with the normal density phi, and q the half-width of the strip. A
-        part is a number of equal steps of a run.
+        phi a is the density of H1 at the outcome x with the normal density phi, and q the half-width of the strip.
         """
 
     @cached_property
@@ -249,8 +232,7 @@ class TruncatedTrapezoid(PartArrays):
     def log_least(self) -> FloatArray:
         """ln of lower bounds of |A| = |a(x + iq)/a(x)| on the strips over the cells, shape (strips, parts, nodes).
 
-        phi a is the density of H1 at the outcome x with the normal density phi, and q the half-width of the strip. A
-        part is a number of equal steps of a run.
+        phi a is the density of H1 at the outcome x with the normal density phi, and q the half-width of the strip.
         """
 
     @abstractmethod
@@ -258,22 +240,21 @@ class TruncatedTrapezoid(PartArrays):
         """Return upper bounds of -g' and of g' over the cell of each node, for g = ln(phi a^s b^{1-s}) at the tilt s.
 
         phi a and phi b are the densities of H1 and H0 with the normal density phi. Both arrays have the shape (parts,
-        nodes) or (S, parts, nodes). A part is a number of equal steps of a run. S is the number of tilts.
+        nodes) or (S, parts, nodes). S is the number of tilts.
         """
 
     def log_strip_bound(self, tilt: FloatArray, strip: int) -> FloatArray:
         """Return ln of an upper bound of |A|^s |B|^{1-s} on a strip over the cells, shape (S, parts, nodes).
 
         A = a(x + iq)/a(x) and B = b(x + iq)/b(x) for the densities phi a of H1 and phi b of H0 with the normal density
-        phi. `tilt` holds the tilts s and `strip` is the index of the strip |Im x| <= q. A part is a number of equal
-        steps of a run. S is the number of tilts.
+        phi. `tilt` holds the tilts s and `strip` is the index of the strip |Im x| <= q. S is the number of tilts.
         """
         return self.grid.lowered(tilt, self.log_least[strip])
 
     def coarse_log_strip_bound(self, tilts: FloatArray) -> FloatArray:
         """Return an upper bound of `log_strip_bound` over all nodes, faster than their maximum; (strips, S, parts).
 
-        A part is a number of equal steps of a run. S is the number of tilts.
+        S is the number of tilts.
         """
         low = np.minimum(tilts, 0.0)
         if self.grid.mirrored:
@@ -284,8 +265,7 @@ class TruncatedTrapezoid(PartArrays):
         """Return upper bounds of the integrals of |phi a^s b^{1-s}| on the sides of each strip, times e^{-shift}.
 
         The shape is (strips, S, parts). phi a and phi b are the densities of H1 and H0 with the normal density phi, and
-        s is the tilt. The result is None for laws whose `end_error` includes the sides. A part is a number of equal
-        steps of a run. S is the number of tilts.
+        s is the tilt. The result is None for laws whose `end_error` includes the sides. S is the number of tilts.
         """
         return None
 
@@ -293,15 +273,13 @@ class TruncatedTrapezoid(PartArrays):
     def end_error(self, tilts: FloatArray, shift: FloatArray) -> FloatArray:
         """Return a bound of the error of M(s) from the truncation of the nodes, times e^{-shift}, shape (S, parts).
 
-        M(s) = E0 e^{sL} is the transform of a step at the tilts s. A part is a number of equal steps of a run. S is the
-        number of tilts.
+        M(s) = E0 e^{sL} is the transform of a step at the tilts s. S is the number of tilts.
         """
 
     def shared_sums(self, tilts: FloatArray) -> FloatArray | None:  # noqa: ARG002 - mostly none
         """Return the sums over the nodes of `columns`, with the weights e^{sL} at the tilts s, shape (S, parts, 5).
 
-        The result is None unless the parts share their losses L. A part is a number of equal steps of a run. S is the
-        number of tilts.
+        The result is None unless the parts share their losses L. S is the number of tilts.
         """
         return None
 
@@ -348,8 +326,7 @@ class TruncatedTrapezoid(PartArrays):
     def moments(self, tilt: float | FloatArray) -> TiltedMoments:
         """Return the law tilted by e^{sL}, with its total M(s) from the more accurate of two sums for each part.
 
-        L is the loss of a step, w = e^L its likelihood ratio, and M(s) = E0 e^{sL}. A part is a number of equal steps
-        of a run.
+        L is the loss of a step, w = e^L its likelihood ratio, and M(s) = E0 e^{sL}.
 
         Parameters
         ----------
@@ -400,7 +377,7 @@ class TruncatedTrapezoid(PartArrays):
         """Upper bound of the error of E0(e^L - 1) = 0 in one step's sums over the nodes, shape (parts,).
 
         L is the loss of a step. The sums are those at the tilts 0 and 1. The bound has terms for the trapezoid rule,
-        the truncation, and the sides of the strips. A part is a number of equal steps of a run.
+        the truncation, and the sides of the strips.
         """
         tilts, none = np.array([[0.0], [1.0]]), np.zeros((2, len(self.count)))
         truncated = np.exp(np.logaddexp(self.log_truncated_null, self.log_truncated_alternative))
@@ -416,7 +393,7 @@ class TruncatedTrapezoid(PartArrays):
         computed here if needed) and `total` are scaled by e^{-shift}. The factor 2.1 stands for 2/(1 - e^{-2 pi q/h}),
         with the half-width q of the strip and the node distance h: wherever the bound is below 0.05, 2 pi q/h is at
         least 3. An upper Riemann sum serves where the smallest |A| of all nodes (`TruncatedTrapezoid`) is too coarse.
-        The best strip is used. A part is a number of equal steps of a run. S is the number of tilts.
+        The best strip is used. S is the number of tilts.
         """
         grid = self.grid
         sides = self.sides(tilts, shift)
@@ -464,10 +441,7 @@ class NormalTrapezoid(TruncatedTrapezoid):
     @property
     @abstractmethod
     def lengths(self) -> IndexArray:
-        """Number of quadrature nodes of each part, before nodes without weight are omitted, shape (parts,).
-
-        A part is a number of equal steps of a run.
-        """
+        """Number of quadrature nodes of each part, before nodes without weight are omitted, shape (parts,)."""
 
     @cached_property
     @abstractmethod
@@ -475,14 +449,13 @@ class NormalTrapezoid(TruncatedTrapezoid):
         """Upper bounds of |d ln a/dx| over the cells, and ln of lower bounds of |a(x + iq)/a(x)| on all strips.
 
         All arrays have the shape (parts, nodes). phi a is the density of H1 at the outcome x with the normal density
-        phi, and q a height. A part is a number of equal steps of a run.
+        phi, and q a height.
         """
 
     def beyond(self, tilts: FloatArray, shift: FloatArray) -> FloatArray | float:  # noqa: ARG002 - mostly none
         """Return an upper bound of M(s) e^{-shift} beyond nodes where the law is not truncated.
 
-        M(s) = E0 e^{sL} is the transform of a step. A part is a number of equal steps of a run. S is the number of
-        tilts.
+        M(s) = E0 e^{sL} is the transform of a step. S is the number of tilts.
 
         Parameters
         ----------
@@ -503,8 +476,7 @@ class NormalTrapezoid(TruncatedTrapezoid):
         """Properties of the first and last nodes that bound the sides of a strip at a tilt s, shape (parts, 2) each.
 
         They are ln of the weight, and the coefficients of max(s, 0) and min(s, 0) in the exponent of a side. A mirrored
-        law adds the coefficients of max(1 - s, 0) and min(1 - s, 0). A part is a number of equal steps of a run. A
-        mirrored step compares two laws that are mirror images at 0, as when one record replaces another.
+        law adds the coefficients of max(1 - s, 0) and min(1 - s, 0).
         """
         grid, (steep, least) = self.grid, self.end_slopes
         half = 0.5 * grid.step * steep
@@ -519,8 +491,7 @@ class NormalTrapezoid(TruncatedTrapezoid):
 
         The shape is (S, parts). A side is half a cell from the last node, with the weight 1/(1 + e^{2 pi |Im x|/h}) for
         the node distance h. As e^{q^2/2}, the growth of phi at the height q, stays below the root of the growth of that
-        weight, the side is less than half a term. phi falls outwards. A part is a number of equal steps of a run. S is
-        the number of tilts.
+        weight, the side is less than half a term. phi falls outwards. S is the number of tilts.
         """
         log_weight, above, below, *flipped = self._ends
         s = tilts[:, :, None]

@@ -51,7 +51,7 @@ class StripField:
     x + iq the relative value is |A|^theta |B|^{1-theta} e^{-tD}. Here A(x, q) = a(x + iq)/a(x), B likewise, and D = arg
     A - arg B. The *size* of the integrand is the relative value without e^{-tD}. Arrays have the shape (E, parts,
     nodes) for E half-widths q. All attributes but `density_growth` leave out the factor |phi(x + iq)|/phi(x).
-    `size_slope` includes the slope of phi on the real axis. A part is a number of equal steps of a run.
+    `size_slope` includes the slope of phi on the real axis.
     """
 
     log_size: FloatArray
@@ -80,16 +80,15 @@ class EtaMajorants(Protocol):
     def eta(self) -> FloatArray:
         """Heights eta of the integration paths Im x = eta, shape (E, parts).
 
-        A part is a number of equal steps of a run. E is the number of paths Im x = eta.
+        E is the number of paths Im x = eta.
         """
         ...
 
     def log_bounds(self, heights: FloatArray) -> FloatArray:
         """Return upper bounds of ln B_eta(t)/M(theta), at most 0, at the heights t; shape (H, E, parts).
 
-        B_eta(t) is the majorant of `EtaMajorants`. `heights` has the shape (H, 1) or (H, parts). A part is a number of
-        equal steps of a run. M is the transform of one step, and theta the tilt. H is the number of heights, and E that
-        of paths Im x = eta.
+        B_eta(t) is the majorant of `EtaMajorants`. `heights` has the shape (H, 1) or (H, parts). M is the transform of
+        one step, and theta the tilt. H is the number of heights, and E that of paths Im x = eta.
         """
         ...
 
@@ -146,16 +145,13 @@ class TrapezoidOnContour(SummandOnContour, Generic[LawT]):
         """Return bounds of the integrand on strips |Im x| <= q, where `height` holds q, shape (E, parts).
 
         The integrand is |a^z b^{1-z}| at x + iq, where a and b are the densities of H1 and H0 over the normal density.
-        A part is a number of equal steps of a run. E is the number of half-widths of strips.
+        E is the number of half-widths of strips.
         """
 
     @property
     @abstractmethod
     def half_widths(self) -> FloatArray:
-        """Half-widths q of the strips |Im x| <= q of the outcome x that bound trapezoid errors, shape (strips, parts).
-
-        A part is a number of equal steps of a run.
-        """
+        """Half-widths q of the strips |Im x| <= q of outcomes x that bound trapezoid errors, shape (strips, parts)."""
 
     @property
     @abstractmethod
@@ -165,15 +161,15 @@ class TrapezoidOnContour(SummandOnContour, Generic[LawT]):
         L is the loss of a step. The terms are ln dL/dx at the nodes and a bound of |d ln(dL/dx)/dx| over the cells,
         both of shape (parts, nodes). The last is the total variation of psi left of the first node over its value
         there, shape (parts,). psi = phi a^theta b^{1-theta}/(dL/dx), with the densities phi a of H1 and phi b of H0 and
-        the normal density phi. A part is a number of equal steps of a run.
+        the normal density phi.
         """
 
     @abstractmethod
     def build_majorants(self, height: FloatArray, center: FloatArray | None) -> EtaMajorants:
         """Return majorants of |M(theta + it)/M(theta)| for heights t from about `height` on, on paths Im x = eta.
 
-        `center` is the approximate best eta at `height`, shape (parts,); None if it is unknown. A part is a number of
-        equal steps of a run. M is the transform of one step, and theta the tilt.
+        `center` is the approximate best eta at `height`, shape (parts,); None if it is unknown. M is the transform of
+        one step, and theta the tilt.
         """
 
     @override
@@ -199,7 +195,7 @@ class TrapezoidOnContour(SummandOnContour, Generic[LawT]):
         """Return d_k = E_theta(e^{i t_k L} - 1) at t_k = k step for all parts, shape (parts, nodes + 1).
 
         E_theta is the expectation under the tilted law of the loss L. `last` is the last k of each part, or None for
-        all. A part is a number of equal steps of a run.
+        all.
         """
         weights, loss = self.tilted_weights[:, self.window], self.grid.loss[:, self.window]
         return node_sums.tilted_differences(weights, loss, self._mean.value, step, nodes, last)
@@ -211,8 +207,8 @@ class TrapezoidOnContour(SummandOnContour, Generic[LawT]):
     def rounding_error(self, t: FloatArray) -> FloatArray:
         """Return a bound of the absolute rounding error of d_k = E_theta(e^{i t_k L} - 1), shape (parts, nodes + 1).
 
-        The error of the total M(theta), by which the weights are divided, is not included. `t` holds the heights t_k. A
-        part is a number of equal steps of a run. L is the loss of a step, and theta the tilt.
+        The error of the total M(theta), by which the weights are divided, is not included. `t` holds the heights t_k. L
+        is the loss of a step, and theta the tilt.
         """
         identity = (2 * self.law.identity_error / self.total)[:, None]
         return difference_rounding(self.grid, self.tilt, self.tilted_weights, self._mean, t) + t * identity
@@ -224,7 +220,7 @@ class TrapezoidOnContour(SummandOnContour, Generic[LawT]):
         grows with t. The bound is evaluated at the top if it is small there, else at a few heights. E_theta is the
         expectation under the law tilted by e^{theta L}. The truncation omits some mass of this law. The omitted mass
         changes e^{itL} - 1, which is at most 2, and the total that divides it. Both changes together are at most 3
-        times the omitted mass, counted as 4. A part is a number of equal steps of a run. L is the loss of a step.
+        times the omitted mass, counted as 4. L is the loss of a step.
         """
         q, heights = self.half_widths, top[None]
         best = self.strip_errors(heights, q[-1:])[0]
@@ -241,7 +237,7 @@ class TrapezoidOnContour(SummandOnContour, Generic[LawT]):
     def strip_errors(self, heights: FloatArray, q: FloatArray) -> FloatArray:
         """Return bounds of the trapezoid error of M(theta + it) and of M(theta) together, from strips |Im x| <= q.
 
-        M(z) = E0 e^{zL} is the transform of a step. A part is a number of equal steps of a run.
+        M(z) = E0 e^{zL} is the transform of a step.
 
         Parameters
         ----------
@@ -280,7 +276,7 @@ class TrapezoidOnContour(SummandOnContour, Generic[LawT]):
         """Terms of the trapezoid sum plus bounds of the integral over the cell, at every node, shape (parts, nodes).
 
         Both are taken of the modulus of the integrand, in units of M(theta). They bound the error of nodes that no
-        strip covers. A part is a number of equal steps of a run. M(theta) is the transform of one step at the tilt.
+        strip covers. M(theta) is the transform of one step at the tilt.
         """
         return self.tilted_weights + np.exp(
             np.minimum(self.log_tilted_weights + 0.5 * self.grid.step * self.slope, 700.0)
@@ -291,7 +287,7 @@ class TrapezoidOnContour(SummandOnContour, Generic[LawT]):
         """Upper bound of |d ln(phi a^theta b^{1-theta})/dx| over the cells, shape (parts, nodes).
 
         phi a and phi b are the densities of H1 and H0 at the outcome x with the normal density phi, and theta is the
-        tilt. A part is a number of equal steps of a run.
+        tilt.
         """
         left, right = self._slopes
         return np.maximum(left, right)
@@ -301,7 +297,7 @@ class TrapezoidOnContour(SummandOnContour, Generic[LawT]):
         """Upper bound of the slope of ln(phi a^theta b^{1-theta}) over the cells, away from the middle node.
 
         The shape is (parts, nodes). phi a and phi b are the densities of H1 and H0 at the outcome x with the normal
-        density phi, and theta is the tilt. A part is a number of equal steps of a run.
+        density phi, and theta is the tilt.
         """
         left, right = self._slopes
         is_left: BoolArray = np.less(np.arange(left.shape[-1], dtype=np.float64), self.middle)
@@ -325,8 +321,8 @@ class TrapezoidOnContour(SummandOnContour, Generic[LawT]):
 
         M(z) = E0 e^{zL} is the transform of a step with loss L. Integration by parts in x bounds t |M| by int |psi'|
         and the values of psi at both ends, with psi = phi a^theta b^{1-theta}/L' and L' = dL/dx. phi a and phi b are
-        the densities of H1 and H0 with the normal density phi. An upper Riemann sum bounds the integral. A part is a
-        number of equal steps of a run. theta is the tilt.
+        the densities of H1 and H0 with the normal density phi. An upper Riemann sum bounds the integral. theta is the
+        tilt.
         """
         grid, h = self.grid, self.grid.step
         log_rate, bent, first = self.variation_terms
@@ -381,7 +377,7 @@ class MeanLoss:
     """Mean `value` = E_theta(L) of the loss L of a step under the law tilted by e^{theta L}, in nats; shape (parts,).
 
     The value comes from the more accurate of second-order and plain summands. `null_weight` is the weight of H0 at a
-    node. A part is a number of equal steps of a run.
+    node.
     """
 
     value: FloatArray
@@ -400,7 +396,7 @@ class MeanLoss:
         The mean enters the differences d = E_theta(e^{itL} - 1 - itL) + it E_theta(L) on a contour. An error of L
         changes a summand of d by at most itself times |theta| |e^{itL} - 1| + t |e^{itL} - 1| + t |1 - e^{(1-theta)L}|.
         If the mean is summed plainly, t replaces the last term. The terms without a factor e^{itL} - 1 are counted
-        here. A part is a number of equal steps of a run.
+        here.
         """
         terms, size = node_sums.mean_excess(grid.loss, grid.weight_difference, weights, tilt, total)
         moved = node_sums.untilting(grid.loss, grid.alternative_weight, tilt, weights, total)
@@ -426,7 +422,7 @@ def difference_rounding(
     |E'(y)| <= min((x + y)^2/2, 3(x + y)). Relative errors of weights act on |e^{itL} - 1 - itL| <= min((tL)^2/2,
     2t|L|), beside those of the mean. The errors of weights may also be counted for both terms together: on |e^{itL} -
     1| <= min(t|L|, 2) and on t |null_weight (e^L - 1)|/M(theta). An error of L changes a summand by at most itself
-    times (|theta| + t) |e^{itL} - 1|, beside the errors of the mean. A part is a number of equal steps of a run.
+    times (|theta| + t) |e^{itL} - 1|, beside the errors of the mean.
     """
     theta, size = np.abs(tilt), np.abs(grid.loss)
     relative = grid.relative_error + UNIT_ROUNDOFF * theta * size

@@ -80,10 +80,7 @@ class TwoPointParts(TruncatedSummand):
 
     @property
     def size(self) -> int:
-        """Number of parts, the array elements of one evaluation at a tilt: the unit of the engine's cost.
-
-        A part is a number of equal steps of a run.
-        """
+        """Number of parts, the array elements of one evaluation at a tilt: the unit of the engine's cost."""
         return len(self.epsilon)
 
     def cumulants(self, tilts: FloatArray) -> RealCumulants:
@@ -164,8 +161,7 @@ class TwoPointOnContour(SummandOnContour):
         1/2)). |cos x + i tau sin x|^2 = 1 - (1 - tau^2) sin^2 x. All errors of one factor together are below a few
         units of rounding u times |x|. For small x this holds because the errors are relative to |ln(cos x + i tau sin
         x)| <= |x|. The errors of tau and 1 - tau^2 are 4 |eps (theta - 1/2)| u and a few functions; (1 - tau^2) |eps
-        (theta - 1/2)| < 1/2 bounds their effect. A part is a number of equal steps of a run. K is the log-moment
-        function of the run, and theta the tilt.
+        (theta - 1/2)| < 1/2 bounds their effect. K is the log-moment function of the run, and theta the tilt.
         """
         x = self._epsilon * (np.arange(nodes + 1, dtype=np.float64) * step)
         sine, cosine = np.sin(x), np.cos(x)

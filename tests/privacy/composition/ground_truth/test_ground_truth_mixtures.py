@@ -246,6 +246,7 @@ def test_more_digits_lie_inside_fewer_and_inside_certified_enclosure(
     assert ground_truth(built(spec).elementary_steps(), EngineOptions(digits=25)).evaluate > 0
 
 
+@sample_of(2)
 @pytest.mark.parametrize("kind", ["replaced", "group", "without", thorough("with")])
 def test_random_runs_agree_with_certified_enclosure(kind: str) -> None:
     """Ground truth of random mixtures meets the certified enclosure: a small part of the comparison of `make bench`."""

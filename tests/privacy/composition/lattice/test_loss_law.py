@@ -87,7 +87,7 @@ def bounded_range_mean(eta: float) -> Mean:
     return lambda g: mpmath.quad(lambda x: g(x) * density(x), mpmath.linspace(-e, e, 5))
 
 
-@sample_of(4)
+@sample_of(2)
 @pytest.mark.parametrize(
     ("law", "mean"),
     [

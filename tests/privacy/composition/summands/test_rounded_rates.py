@@ -38,7 +38,7 @@ def _curves(sigma: float, rate: float, count: int, kinds: int, rest: float) -> t
     return contour_pair(0.0, steps)
 
 
-@sample_of(5)
+@sample_of(2)
 @pytest.mark.parametrize("kinds", [1, 5])
 @pytest.mark.parametrize("remove", [False, True])
 @pytest.mark.parametrize("seed", range(3))

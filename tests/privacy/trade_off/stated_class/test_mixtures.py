@@ -10,7 +10,7 @@ import pytest
 from service.privacy.numerics.work import at_most
 from service.privacy.threat_models.worst_case import WorstCase
 from tests.privacy.cases import built, gaussian, mixture
-from tests.slow_marker import thorough
+from tests.slow_marker import sample_of, thorough
 
 ZCDP: dict[str, Any] = {"type": "zcdp", "rho": 0.1}
 RDP: dict[str, Any] = {"type": "rdp", "orders": [2.0, 4.0, 16.0], "epsilons": [0.2, 0.4, 1.7]}
@@ -18,6 +18,7 @@ ALLOWED = 2e6
 """Allowed work in microseconds."""
 
 
+@sample_of(1)
 @pytest.mark.parametrize(
     "parts",
     [

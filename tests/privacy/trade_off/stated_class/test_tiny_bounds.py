@@ -10,7 +10,7 @@ import pytest
 from service.privacy.enclosure import Enclosure
 from service.privacy.threat_models.worst_case import WorstCase
 from tests.privacy.cases import built
-from tests.slow_marker import thorough
+from tests.slow_marker import sample_of, thorough
 
 SIZES: Final = (5e-324, 1e-300, 1e-100, 1e-36, 1e-30, 1e-20, 1e-15, 1e-10)
 IN_RUNS: Final = (1e-300, 1e-36, 1e-16, 1e-10)
@@ -39,6 +39,7 @@ def families(size: float) -> dict[str, dict[str, Any]]:
     }
 
 
+@sample_of(2)
 @pytest.mark.parametrize(
     ("family", "sizes"),
     [

@@ -130,8 +130,7 @@ def least_real(step: SampledStep, tilt: float) -> float:
     """Return the smallest Re z at which majorants of a step are needed: at most 0 for mirrored steps, -inf for others.
 
     A majorant bounds the moment E0 e^{zL} of the loss L of the step. `tilt` is the real number at which the inversion
-    contour in z crosses the real axis. Majorants of mirrored steps grow to the left of 0 as well. A mirrored step
-    compares two laws that are mirror images at 0, as when one record replaces another.
+    contour in z crosses the real axis. Majorants of mirrored steps grow to the left of 0 as well.
     """
     return _LEFTWARDS * (1 - max(tilt, 1.0)) if step.mirrored else -math.inf
 
@@ -389,8 +388,7 @@ class MajorantGrid:
         1, and largest at the first node. With b = (1 - p) (1 + e^u), |b| is little above (1 - p) |e^u|, and |arg b| <=
         |Im v|. A normal density therefore bounds |g b^y| for a real power y >= 1. `lag` is the largest slope of the
         logarithm of a further factor of the integrand that grows outwards. The shape is (P, V). P is the number of
-        paths, and V that of points z of each path. A mirrored step compares two laws that are mirror images at 0, as
-        when one record replaces another.
+        paths, and V that of points z of each path.
         """
         step, end, x = self.step, float(self.tau[0]), z.real
         real_bound = end + paths.slope * np.abs(shift)
@@ -503,7 +501,7 @@ class MajorantGrid:
         `first` is ln of the part of the first node, and `distance` is |v - m| there for the outcome v with the mean m.
         w is the likelihood ratio, with r = d ln w/dv. For mirrored steps 1/|r| <= 1.5 and |r| + |r'/r| <= 4 there,
         where |d ln a/dv| < .01 and |d ln b/dv| > .8, with w = a/b. P is the number of paths, and V that of points z of
-        each path. A mirrored step compares two laws that are mirror images at 0, as when one record replaces another.
+        each path.
         """
         step, fastest, end = self.step, 1 + paths.slope, float(self.tau[0])
         odds = math.exp(end + step.log_odds)

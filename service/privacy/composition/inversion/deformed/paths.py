@@ -158,8 +158,6 @@ class MixtureValues(NamedTuple):
 class PathValues(NamedTuple):
     """Values along P paths G + i alpha at J real parameters tau, shape (P, J).
 
-    A mirrored step compares two laws that are mirror images at 0, as when one record replaces another.
-
     Attributes
     ----------
     v, speed : array
@@ -201,10 +199,7 @@ class PathValues(NamedTuple):
 
     @property
     def mixtures(self) -> tuple[MixtureValues, ...]:
-        """Values of a, and of b for mirrored steps: the densities of H1 and H0 relative to the normal density.
-
-        A mirrored step compares two laws that are mirror images at 0, as when one record replaces another.
-        """
+        """Values of a, and of b for mirrored steps: the densities of H1 and H0 relative to the normal density."""
         return (self.present,) if self.absent is None else (self.present, self.absent)
 
     @property
@@ -239,8 +234,7 @@ class PathValues(NamedTuple):
         """Return ln |g b| of the density of H0 at the outcomes v, without |dv|, shape (P, J).
 
         g is the normal density, and b is 1 unless steps are mirrored. P is the number of paths, and J that of
-        parameters tau. A mirrored step compares two laws that are mirror images at 0, as when one record replaces
-        another.
+        parameters tau.
         """
         plain = self.log_gaussian(step)
         return plain if self.absent is None else plain + self.absent.log.real

@@ -104,8 +104,7 @@ def deformed_run(
     `gaussian_mu_squared` is mu^2 of the Gaussian part, and `reflected` swaps the hypotheses. The result is None for a
     single step, more than four kinds of steps, a sampling rate above 0.9, or a noise multiplier outside 0.2 to 15. It
     is also None for mirrored steps that are reflected or not rare (`_is_rare`), and for a loss with a negligible
-    standard deviation. Mirrored steps have one direction. A deformed contour is a curve in the complex plane along
-    which an inversion integral decays fast. `accuracy` has the error aimed at.
+    standard deviation. Mirrored steps have one direction. `accuracy` has the error aimed at.
     """
     several = sum(step.count for step in steps) + (gaussian_mu_squared > 0) > 1
     if not 0 < len(steps) <= _MOST_PARTS or not several:
@@ -158,8 +157,6 @@ class DeformedRun:
 
         `log_power` is an approximate value of ln power, better too low than too high; no bound depends on it. The
         enclosures are trivial if no contour is laid out.
-
-        A deformed contour is a curve in the complex plane along which an inversion integral decays fast.
         """
         rates = np.array([alpha])
         result, here = nothing_known(1), np.zeros(1, dtype=np.intp)
@@ -320,8 +317,7 @@ class DeformedRun:
     def _edge(self, threshold: float) -> float:
         """Return the distance (nats) of a threshold from the least or largest loss of the run.
 
-        With a Gaussian part or mirrored steps the loss has no extreme, and the result is only a scale. A mirrored step
-        compares two laws that are mirror images at 0, as when one record replaces another.
+        With a Gaussian part or mirrored steps the loss has no extreme, and the result is only a scale.
         """
         if self._mirrored:
             return abs(threshold) - self._least + math.sqrt(self._mu_squared)
@@ -401,8 +397,7 @@ class DeformedRun:
 
         They follow the standard deviation of the core and the distance of the threshold from the least or largest loss
         of the run. Contours cross the real axis at `theta`. For mirrored steps, whose panels are short where Re z is
-        small, they bend earlier. A mirrored step compares two laws that are mirror images at 0, as when one record
-        replaces another.
+        small, they bend earlier.
         """
         core, edge = 2 / self.deviation, 3 / self._edge(center)
         if self._mirrored:
@@ -487,8 +482,7 @@ class DeformedRun:
     def _drawn(self) -> FloatArray:
         """Sorted distances (nats) of losses simulated under H0 from the extreme of the loss, or an empty array.
 
-        The array is empty for runs of more than 32 steps, runs with a Gaussian part, and runs of mirrored steps. A
-        mirrored step compares two laws that are mirror images at 0, as when one record replaces another.
+        The array is empty for runs of more than 32 steps, runs with a Gaussian part, and runs of mirrored steps.
 
         The extreme is the least loss (the largest one for swapped hypotheses). The sum of few steps has no simple law.
         The draws are always the same.

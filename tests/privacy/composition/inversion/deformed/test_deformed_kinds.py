@@ -17,7 +17,7 @@ from service.privacy.composition.inversion.deformed.run import deformed_run
 from service.privacy.composition.inversion.engine import ContourTradeOff, contour_pair
 from service.privacy.composition.summands.sampled_gaussian import SampledGaussianSteps
 from service.privacy.composition.summands.sampled_step import SampledStep
-from tests.slow_marker import thorough
+from tests.slow_marker import sample_of, thorough
 
 Step = tuple[float, float]
 
@@ -137,6 +137,7 @@ def test_two_nearly_equal_kinds_match_one_kind() -> None:
         assert float(one.width()[0]) < 1e-6
 
 
+@sample_of(2)
 @pytest.mark.parametrize(
     "steps",
     [
