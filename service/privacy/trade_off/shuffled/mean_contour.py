@@ -97,7 +97,8 @@ class MeanContour:
     def __init__(self, form: MeanForm) -> None:
         self.form = form
         self._weights = [float(each) for each in form.weights]
-        self._ratios = [(float(one), float(other)) for one, other in zip(form.present, form.absent, strict=True)]
+        pairs = zip(form.present, form.absent, strict=True)
+        self._ratios = [(float(one - other), float(other)) for one, other in pairs]
 
     def rough_log_delta(self, epsilon: float) -> float:
         """Return about ln delta at `epsilon` >= 0, by a saddle point of e^{M(s)}/s^2. No bound depends on it.
@@ -105,8 +106,8 @@ class MeanContour:
         M is the log-moment function of a sum over all reports, and delta the mean of its positive part over their
         number.
         """
-        grown = math.exp(epsilon)
-        terms = [one - grown * other for one, other in self._ratios]
+        grown = math.expm1(epsilon)
+        terms = [change - grown * other for change, other in self._ratios]
         return rough_mean(self.form.reports, self._weights, terms)
 
     def log_deltas(self, epsilon: FloatArray) -> Bounds:
