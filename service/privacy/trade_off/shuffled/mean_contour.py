@@ -110,17 +110,9 @@ class MeanContour:
         return rough_mean(self.form.reports, self._weights, terms)
 
     def log_deltas(self, epsilon: FloatArray) -> Bounds:
-        """Return lower and upper bounds of ln delta.
+        """Return (lower, upper) bounds of ln delta at thresholds >= 0 (nats) below the largest loss, shape (n,).
 
-        Parameters
-        ----------
-        epsilon : array, shape (n,)
-            Thresholds >= 0 below the largest log-likelihood ratio, nats.
-
-        Returns
-        -------
-        (array, array)
-            Bounds, shape (n,); minus infinity and 0 where doubles prove nothing.
+        The bounds are minus infinity and 0 where doubles prove nothing.
         """
         terms = [[float(x) for x in self.form.terms(exponential(each))] for each in epsilon.tolist()]
         with np.errstate(all="ignore"):
