@@ -21,7 +21,7 @@ def _as_one_step(steps: Sequence[Step]) -> tuple[Terms, bool] | None:
 
 
 def profile(steps: Sequence[Step], direction: Direction, near: float, nats: int) -> Callable[[arb], arb]:
-    """Return the privacy profile delta of a run as a function of eps (nats), whose values are balls.
+    """Return a function that encloses the privacy profile delta(eps) of a run in a ball, with eps in nats.
 
     Near eps = `near` the radii aim at an absolute error of e^-`nats`. `direction` is "add" or "remove". If `near` is
     beyond the extreme loss of a run that never samples the record, the function is a closed form there, and NaN on the

@@ -162,8 +162,8 @@ def run_job_worker(*, only_check: bool) -> int:
     """Compute chunks (consecutive points) of jobs until a signal arrives, and return the exit code.
 
     The code is 2 for invalid or missing settings and missing credentials, and 3 if the worker cannot listen for its
-    metrics. Raise ImportError without
-    Celery. With `only_check`, return 0 if a worker runs on this machine, otherwise 1.
+    metrics. With `only_check`, return 0 if a worker runs on this machine, otherwise 1. Raise ImportError without
+    Celery.
     """
     import_module("celery")  # the caller reports what is not installed
     settings = load_settings()

@@ -88,7 +88,7 @@ class Statement:
 def make_statement(
     kind: SignedKind, request: bytes, answer: bytes, *, report_sha256: str | None, key_id: str
 ) -> Statement:
-    """Return the statement about an answer, from the bytes of its request (`canonical_bytes`) and the sent bytes.
+    """Return the statement about an answer, from the bytes of its request (`canonical_bytes`) and of the answer.
 
     `kind` says what the answer is, `report_sha256` is the digest of its HTML report or None, and `key_id` names the key
     that will sign. The answer of a job has one JSON line for each point. Raise NotSignable if the request is not that

@@ -60,7 +60,10 @@ def _is_task_message(message: Any) -> bool:
 
 
 def make_message(app: Celery, queue: str) -> dict[str, Any]:
-    """Return a message of the task in the form in which kombu stores messages in Redis lists."""
+    """Return the message that wakes a worker: the only task of the service, for the Celery queue `queue`.
+
+    The message has the form in which kombu stores messages in Redis lists.
+    """
     made = cast("Any", app).amqp.as_task_v2(str(uuid4()), TASK)
     return {
         "body": base64.b64encode(json.dumps(made.body).encode()).decode(),

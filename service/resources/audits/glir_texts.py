@@ -124,7 +124,7 @@ def _independence(simulated: bool) -> tuple[Assumption, ...]:
 
 
 def notes(noise: ReleaseNoise, estimated: bool, one_class: bool, queries: int) -> tuple[str, ...]:
-    """Return notes for readers of the answer.
+    """Return notes for readers of a GLiR audit (gradient likelihood ratio).
 
     `estimated` is whether some step has background gradients, and `queries` the number of scored gradients. `one_class`
     is whether all queries are members, or none of them is. `noise` says where noise is added.

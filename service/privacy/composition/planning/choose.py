@@ -38,7 +38,7 @@ from service.privacy.mechanisms.neighbours import ONE_ADDED, Neighbours
 from service.privacy.mechanisms.selected import Selected
 from service.privacy.numerics.work import is_out_of_time, within_time
 from service.privacy.trade_off.abstract import AbstractTradeOff
-from service.privacy.trade_off.atom_sums import Kinds, values
+from service.privacy.trade_off.atom_sums import values
 from service.privacy.trade_off.combinators.bracketed import Bracketed
 from service.privacy.trade_off.combinators.easiest import EasiestOf
 from service.privacy.trade_off.combinators.tighter_of import TighterOf
@@ -229,7 +229,7 @@ def _planned_now(steps: Steps, kind: str, method: str, options: EngineOptions) -
         return known
     far = closed_forms.with_large_losses(steps) if method == "auto" else None
     if far is not None:
-        return _beside_large_losses(far[0], far[1], kind, options)
+        return _beside_large_losses(far, kind, options)
     parts = contour_parts(steps)
     gaussians = closed_forms.gaussian_sum(parts) if method != "contour" else None
     if gaussians is not None:
@@ -245,17 +245,17 @@ def _planned_now(steps: Steps, kind: str, method: str, options: EngineOptions) -
     raise _refusal(kind, method)
 
 
-def _beside_large_losses(far: Kinds, others: Steps, kind: str, options: EngineOptions) -> Plan:
-    """Plan a run with a few large losses: the plan of the `others` is shifted by the losses of the steps `far`.
+def _beside_large_losses(far: closed_forms.LargeLosses, kind: str, options: EngineOptions) -> Plan:
+    """Plan a run with a few large losses: the plan of the other steps is shifted by the losses of the steps `far`.
 
-    `far` has the laws of the losses of these steps, with their counts. `kind` is the type of the mechanism.
+    `kind` is the type of the mechanism.
     """
-    rest = _composition(others, kind, "auto", options)
-    model = rest.cost.scaled(values(far))
+    rest = _composition(far.others, kind, "auto", options)
+    model = rest.cost.scaled(values(far.laws))
     return Plan(rest.engine, model, partial(_shifted, rest, far))
 
 
-def _shifted(rest: Plan, far: Kinds) -> TradeOffPair:
+def _shifted(rest: Plan, far: closed_forms.LargeLosses) -> TradeOffPair:
     return closed_forms.shifted_by_large_losses(rest.curves, far)
 
 
