@@ -314,16 +314,13 @@ class TransformsOfManyRuns(TransformsOfRuns):
         return np.full_like(step, 4.0)
 
     def is_affordable(self, heights: FloatArray, step: FloatArray) -> BoolArray:
-        """Return a mask (R,) of contours with fewer than `LONGEST` nodes, up to `heights` at the distance `step`.
-
-        R is the number of runs.
-        """
+        """Return a mask (runs,) of contours with fewer than `LONGEST` nodes, up to `heights` at the distance `step`."""
         return heights < LONGEST * step
 
     def longest(self, periods: FloatArray) -> FloatArray:
-        """Return for each contour the longest of the `periods` of its group, shape (R,).
+        """Return for each contour the longest of the `periods` of its group, shape (runs,).
 
-        A period is 2 pi over the distance of the nodes. R is the number of runs.
+        A period is 2 pi over the distance of the nodes.
         """
         return np.maximum.reduceat(periods, self._groups.first)[self._groups.of_contour]
 
@@ -339,11 +336,10 @@ class TransformsOfManyRuns(TransformsOfRuns):
         return np.where(np.isfinite(error), value + error, np.inf)
 
     def values(self, step: FloatArray, counts: IndexArray) -> ValuesOnContour:
-        """Return K(theta + i k `step`) - K(theta) at the nodes k of all contours, with error bounds, (R, nodes + 1).
+        """Return K(theta + i k `step`) - K(theta) at the nodes k of all contours, with error bounds, (runs, nodes + 1).
 
         K(z) = ln E0 e^{zS} is the log-moment function of the privacy loss S of a run. theta is the real number at which
-        a contour crosses the axis, and `counts` has the index of the last node of each contour. R is the number of
-        runs.
+        a contour crosses the axis, and `counts` has the index of the last node of each contour.
         """
         first = self._groups.first
         last = np.maximum.reduceat(counts, first)

@@ -321,9 +321,8 @@ class _Runs:
     def _threshold_at(self, rising: FloatArray, wanted: FloatArray, run: IndexArray) -> FloatArray:
         """Return the thresholds (nats) at which increasing functions of the tilt reach the values `wanted`, shape (n,).
 
-        `rising` has the functions of n tasks at the tilts, shape (S, n), and `run` has the runs of the tasks. The
-        interpolation is linear. Where a value is not reached, the result is the threshold of the last usable tilt. S is
-        the number of tilts of each run.
+        `rising` has the functions of n tasks at the tilts, shape (tilts, n), and `run` has the runs of the tasks. The
+        interpolation is linear. Where a value is not reached, the result is the threshold of the last usable tilt.
         """
         usable, threshold = self._usable[:, run], self._threshold[:, run]
         reached = usable & (rising >= wanted)

@@ -84,25 +84,23 @@ class TransformsOfRuns(ABC):
 
     @abstractmethod
     def few_nodes(self, step: FloatArray) -> FloatArray:
-        """Return the number of nodes of each contour that would need more than `most_nodes` nodes, shape (R,).
+        """Return the number of nodes of each contour that would need more than `most_nodes` nodes, shape (runs,).
 
         Such a contour ends early, and its enclosures are wide. `step` is the distance of the nodes of each contour,
-        shape (R,). R is the number of runs.
+        shape (runs,).
         """
 
     @abstractmethod
     def is_affordable(self, heights: FloatArray, step: FloatArray) -> BoolArray:
-        """Return a mask (R,) of the contours whose work is within a limit.
+        """Return a mask (runs,) of the contours whose work is within a limit.
 
-        A contour ends at its height in `heights`, and its nodes have the distance `step`; both have the shape (R,). R
-        is the number of runs.
+        A contour ends at its height in `heights`, and its nodes have the distance `step`; both have the shape (runs,).
         """
 
     def longest(self, periods: FloatArray) -> FloatArray:
-        """Return the period of each contour, shape (R,), from the `periods` that the contours need.
+        """Return the period of each contour, shape (runs,), from the `periods` that the contours need.
 
-        A period is 2 pi over the distance of the nodes. Contours that share nodes have the longest of their periods. R
-        is the number of runs.
+        A period is 2 pi over the distance of the nodes. Contours that share nodes have the longest of their periods.
         """
         return periods
 
@@ -217,10 +215,7 @@ class TransformOfRun(TransformsOfRuns):
         return np.exp([self._transform.log_atoms(float(tilt)) for tilt in tilts])
 
     def log_bounds(self, tilts: FloatArray) -> FloatArray:
-        """Return upper bounds of the log-moment function K at real `tilts` (S, 1), infinite where none is known.
-
-        S is the number of tilts of each run.
-        """
+        """Return upper bounds of the log-moment function K at real `tilts` (tilts, 1), infinite where none is known."""
         cumulants = self._transform.cumulants(tilts[:, 0])
         return np.where(np.isfinite(cumulants.error), cumulants.value + cumulants.error, np.inf)[:, None]
 
@@ -236,10 +231,10 @@ class TransformOfRun(TransformsOfRuns):
         return ValuesOnContour(found.difference[None], found.error[None])
 
     def log_majorants(self, heights: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return `(whole, single)`: upper bounds of ln |M(theta + it)/M(theta)| for all t >= each height, (H, 1).
+        """Return `(whole, single)`: upper bounds of ln |M(theta + it)/M(theta)| for all t >= each height, (heights, 1).
 
         M is the moment-generating function of the run (`whole`) or of one step (`single`), and theta the tilt of the
-        contour. H is the number of heights of each run.
+        contour.
         """
         whole, single = self._contour.log_majorants(heights[:, 0])
         return whole[:, None], single[:, None]

@@ -248,8 +248,8 @@ class SampledLaplaceParts(TruncatedSummand):
     def tilted(self, tilts: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return the laws tilted by e^{sL}, ln M(s), and a bound of the rounding error of ln M(s), at the tilts s.
 
-        L is the loss of a step and M(s) = E0 e^{sL} its transform. The first array has the shape (S, parts, nodes) and
-        rows of sum 1. The others have the shape (S, parts). S is the number of tilts.
+        L is the loss of a step and M(s) = E0 e^{sL} its transform. The first array has the shape (tilts, parts, nodes)
+        and rows of sum 1. The others have the shape (tilts, parts).
         """
         exponent = tilts[:, None, None] * self.loss
         shift = exponent.max(axis=-1)
