@@ -221,8 +221,8 @@ class SampledLaplaceParts(TruncatedSummand):
         return 1.1 * (moved + inner + FUNCTION_ERROR * np.abs(self.loss))
 
     @property
+    @override
     def size(self) -> int:
-        """Number of elements of one array of shape (parts, nodes), which is the unit of the engine's cost."""
         return self.loss.size
 
     def cumulants(self, tilts: FloatArray) -> RealCumulants:
