@@ -86,11 +86,8 @@ class RunScale:
     """
 
     deviation: float
-    """Approximate standard deviation of the run's loss, from below; it steers the spacing of nodes."""
     gaussian_steps: float
-    """Number of sampled Gaussian steps and of mixtures of Gaussians in the run."""
     decays: bool
-    """Whether the transform of the run falls to 0 along a contour, even if Laplace steps do not."""
 
 
 class Summand(ABC):
