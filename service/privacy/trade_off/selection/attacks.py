@@ -204,10 +204,12 @@ def _tests_of_cells(cells: _Cells, counts: TrialCounts, epsilons: FloatArray) ->
     l A > e^eps B. `counts` is the law of the number of trials, and `epsilons` are the log slopes (nats).
     """
     with np.errstate(all="ignore"):
-        wanted = epsilons[:, None] - np.nan_to_num(np.log(cells.rise) - np.log(cells.run), nan=-np.inf)
+        # Lower bounds of powers may be so small that the ratios of the first cells do not fall.
+        ratio = np.nan_to_num(np.log(cells.rise) - np.log(cells.run), nan=-np.inf)
+        wanted = epsilons[:, None] - np.maximum.accumulate(ratio[::-1])[::-1]
         best = cells.best[np.searchsorted(-cells.edges, -wanted)]
         gain = np.log(counts.slope(cells.power, cells.error)) - np.log(counts.slope(cells.rate, cells.rest))
-        tested = np.logical_and.accumulate(gain[best] > wanted, axis=1)
+        tested = np.logical_or.accumulate((gain[best] > wanted)[:, ::-1], axis=1)[:, ::-1]
     row, cell = np.nonzero(tested)
     end = tested.sum(axis=1)
     rates, powers = np.zeros((2, len(epsilons))), np.zeros((2, len(epsilons)))
