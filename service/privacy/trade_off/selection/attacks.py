@@ -58,7 +58,9 @@ GUESSING: Final = PolygonTradeOff(Corners(_ENDS, _ENDS[::-1], _ENDS, _ENDS[::-1]
 """Curve of an attacker who guesses, the lower bound without a known attack."""
 
 
-def attacked(ahead: Nodes, back: Nodes, counts: TrialCounts, epsilons: FloatArray) -> AbstractTradeOff:
+def attacked(
+    ahead: Nodes, back: Nodes, counts: TrialCounts, epsilons: FloatArray, swapped_epsilons: FloatArray
+) -> AbstractTradeOff:
     """Return the curve of attacks on the best of K runs.
 
     Each attack gives the outcomes of a run scores in zones. It tests whether the best score is in one of some zones.
@@ -71,6 +73,8 @@ def attacked(ahead: Nodes, back: Nodes, counts: TrialCounts, epsilons: FloatArra
         Law of K.
     epsilons : array of shape (m,)
         Log slopes >= 0 (nats), rising, for each of which the best test is searched.
+    swapped_epsilons : array of shape (n,)
+        Log slopes of tests of the swapped hypotheses, likewise. They only count if `back` is not `ahead`.
 
     Returns
     -------
@@ -78,7 +82,7 @@ def attacked(ahead: Nodes, back: Nodes, counts: TrialCounts, epsilons: FloatArra
         Lower bound of the worst case: a polygon of tests that some score attains.
     """
     first = _all_tests(ahead, counts, epsilons)
-    second = first if back is ahead else _all_tests(back, counts, epsilons)
+    second = first if back is ahead else _all_tests(back, counts, swapped_epsilons)
     # A test of the swapped hypotheses that accepts instead of rejecting.
     rate = np.concatenate((first[0], 1 - second[1]))
     rest = np.concatenate((1 - first[0], second[1]))
