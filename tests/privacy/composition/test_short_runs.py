@@ -155,6 +155,23 @@ def test_laws_hardly_widen_bounds_of_selections(index: int) -> None:
     assert both.lower >= most.lower / 1.002
 
 
+@pytest.mark.parametrize("index", [*range(2), *(thorough(index) for index in range(2, 30))])
+def test_exchanged_hypotheses_exchange_bounds_of_selections(index: int) -> None:
+    random = np.random.default_rng([20261205, index])
+    law, _ = _random_number(random)
+    spec = drawn(random, FEW_STEPS)
+    counts = built({"type": "selected", "mechanism": spec, "trials": law}).trials.counts()
+    pair = short_run(steps_of(built(spec), ONE_ADDED))
+    assert pair is not None
+    swapped = TradeOffPair(pair.remove, pair.add, pair.source)
+    first, second = (selected_curve(TrialCurves(each, (each,)), counts) for each in (pair, swapped))
+    for delta in DELTAS:
+        for one, other in ((first, second.reversed()), (first.reversed(), second)):
+            known, again = one.epsilon(delta), other.epsilon(delta)
+            assert again.lower == pytest.approx(known.lower, rel=1e-6, abs=1e-9)
+            assert again.upper == pytest.approx(known.upper, rel=1e-6, abs=1e-9)
+
+
 def larger_epsilon(curve: AbstractTradeOff, delta: float) -> Enclosure:
     return largest(curve.epsilon(delta), curve.reversed().epsilon(delta))
 
