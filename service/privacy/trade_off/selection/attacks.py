@@ -181,6 +181,20 @@ class _Cells:
     best: IndexArray
     edges: FloatArray
 
+    @property
+    def log_ratios(self) -> FloatArray:
+        """Falling logarithms of the ratios rise/run, shape (n - 1,): those of the concave hull of the powers.
+
+        Lower bounds of powers may be so small, or so close to 1, that the ratios of single cells do not fall.
+        """
+        kept = upper_hull(self.rate, self.power)
+        rise, run = (
+            differences(number[kept], rest[kept]) for number, rest in ((self.power, self.error), (self.rate, self.rest))
+        )
+        with np.errstate(all="ignore"):
+            ratios = np.nan_to_num(np.log(rise) - np.log(run), nan=-np.inf)
+        return np.repeat(np.minimum.accumulate(ratios), np.diff(kept))
+
     @staticmethod
     def of(nodes: Nodes, counts: TrialCounts) -> _Cells:
         """Return the cells between `nodes`, with the hull of the law `counts` of the number of trials."""
@@ -208,12 +222,10 @@ def _tests_of_cells(cells: _Cells, counts: TrialCounts, epsilons: FloatArray) ->
     l A > e^eps B. `counts` is the law of the number of trials, and `epsilons` are the log slopes (nats).
     """
     with np.errstate(all="ignore"):
-        # Lower bounds of powers may be so small that the ratios of the first cells do not fall.
-        ratio = np.nan_to_num(np.log(cells.rise) - np.log(cells.run), nan=-np.inf)
-        wanted = epsilons[:, None] - np.maximum.accumulate(ratio[::-1])[::-1]
+        wanted = epsilons[:, None] - cells.log_ratios
         best = cells.best[np.searchsorted(-cells.edges, -wanted)]
         gain = np.log(counts.slope(cells.power, cells.error)) - np.log(counts.slope(cells.rate, cells.rest))
-        tested = np.logical_or.accumulate((gain[best] > wanted)[:, ::-1], axis=1)[:, ::-1]
+        tested = np.logical_and.accumulate(gain[best] > wanted, axis=1)
     row, cell = np.nonzero(tested)
     end = tested.sum(axis=1)
     rates, powers = np.zeros((2, len(epsilons))), np.zeros((2, len(epsilons)))
