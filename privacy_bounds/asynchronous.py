@@ -170,8 +170,9 @@ class AsyncClient:
     ) -> bytes:
         """Send a request and return the whole body of the answer. Raise PrivacyBoundsError.
 
-        `method` and `path` are those of HTTP, and `media_type` is the accepted form of the answer. Requests that the
-        service refuses for lack of capacity are repeated for at most `retry_seconds`.
+        `method` and `path` are those of HTTP, `headers` are sent beside those of the client, and `media_type` is the
+        accepted form of the answer. Requests that the service refuses for lack of capacity are repeated for at most
+        `retry_seconds`.
         """
         from privacy_bounds.http import Repetition, is_busy
 

@@ -86,7 +86,7 @@ def asks(build: Callable[Concatenate[Asking, P], Call[T]]) -> Callable[Concatena
 
 
 def read_response(response_type: type[ResponseT], body: bytes) -> ResponseT:
-    """Return a response body as a model of the contract. Raise InvalidAnswer if the body has another form."""
+    """Return a response body as a model of the type `response_type`. Raise InvalidAnswer for another form."""
     try:
         return response_type.model_validate_json(body)
     except ValidationError as error:

@@ -73,10 +73,7 @@ class Unreachable(PrivacyBoundsError):
 
 @final
 class InvalidAnswer(Unreachable):
-    """Raised for an answer that is not from this service, that is too long, or whose form is unknown.
-
-    Such an answer comes from another server, or is a redirect.
-    """
+    """Raised for an answer that is too long, that has an unknown form, or that is not from this service."""
 
 
 @final

@@ -44,7 +44,7 @@ def rounded(value: float, digits: int, rounding: str) -> str:
 
 
 def formatted(value: float, spec: str, rounding: str) -> str:
-    """Return a number in the format specification `spec` of Python, rounded in the direction `rounding`.
+    """Return `value` in the format specification `spec` of Python, rounded in the direction `rounding`.
 
     The directions are those of the module `decimal`. A specification without precision and type, or that is none for
     floats, is applied without this rounding. Without a precision the type `e`, `f`, `g` or `%` has six digits, as for a
@@ -77,8 +77,7 @@ def safe_direction(answer: Answer) -> str:
     return NEAREST if answer.evidence == "asymptotic" else question_direction(answer.question)
 
 
-def bounds_text(lower: float | None, upper: float | None) -> str:
-    """Return a text with both bounds of a number, rounded outwards, or a text that says that bounds are absent."""
+def _bounds_text(lower: float | None, upper: float | None) -> str:
     if lower is None or upper is None:
         return "no bounds"
     return f"{rounded(lower, BOUND_DIGITS, DOWN)} to {rounded(upper, BOUND_DIGITS, UP)}"
@@ -93,7 +92,7 @@ def answer_line(answer: Answer) -> str:
     if answer.type == "trade_off":
         return f"{_power_text(answer.points)} ({answer.evidence}{relaxed})"
     value = rounded(answer.value, VALUE_DIGITS, safe_direction(answer))
-    ends = bounds_text(answer.lower, answer.upper)
+    ends = _bounds_text(answer.lower, answer.upper)
     logarithms = [getattr(answer, f"{name}_log10", None) for name in ("value", "lower", "upper")]
     if all(each is not None and math.isfinite(each) for each in logarithms):
         of_value, of_lower, of_upper = (float(each) for each in logarithms)  # type: ignore[arg-type]
@@ -146,7 +145,7 @@ ANSWER_HEADER: Final = ("question", "value", "lower", "upper", "evidence", "meth
 
 
 def answer_rows(answer: Answer) -> list[tuple[str, ...]]:
-    """Return an answer as rows of a table with the columns ANSWER_HEADER, one row for each number.
+    """Return an answer as rows of a table, one for each number.
 
     The columns are question, value, lower and upper bound, evidence and method. The value is rounded to the safe side,
     and bounds are rounded outwards.

@@ -131,10 +131,10 @@ def translated_errors(address: Address) -> Generator[None]:
 
 
 def check_head(response: httpx2.Response, address: Address, media_type: str) -> None:
-    """Check the status and the headers of a response without a problem.
+    """Raise InvalidAnswer if the status and headers of a response are none that a client can use.
 
-    Raise InvalidAnswer for a redirect, an unknown compression, or another media type of a successful response.
-    `media_type` is the requested media type, which a response without a media type is assumed to have.
+    That is a redirect, an unknown compression, or another media type than `media_type` of a successful response. A
+    response without a media type is assumed to have the requested one. `address` is the service that errors name.
     """
     name, status = address.name, response.status_code
     if response.has_redirect_location or HTTPStatus.MULTIPLE_CHOICES <= status < HTTPStatus.BAD_REQUEST:
@@ -196,8 +196,8 @@ class Body:
 def error_of(body: bytes, response: httpx2.Response, address: Address) -> PrivacyBoundsError:
     """Return the error that an unsuccessful HTTP response describes.
 
-    It is Refused for a problem of the service, Unreachable for a status of a proxy or of lacking capacity without a
-    problem, else InvalidAnswer.
+    `address` is the service that the error names. The error is Refused for a problem of the service, Unreachable for a
+    status of a proxy or of lacking capacity without a problem, else InvalidAnswer.
     """
     status = response.status_code
     retry_after = _retry_after_seconds(response.headers.get("Retry-After")) if status in BUSY else None

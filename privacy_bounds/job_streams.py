@@ -106,10 +106,7 @@ class EventReader:
         self._lines = LineReader()
 
     def headers(self) -> dict[str, str]:
-        """Return the HTTP headers with which the stream continues after the last received event.
-
-        They are empty before the first event.
-        """
+        """Return the HTTP headers with which the stream continues after the last received event; none before it."""
         self._lines = LineReader()
         return {"Last-Event-ID": str(self._last - 1)} if self._last else {}
 

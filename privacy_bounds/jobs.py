@@ -47,7 +47,7 @@ class HttpClient(Protocol):
     ) -> bytes:
         """Send a request and return the whole body of the answer. Raise PrivacyBoundsError.
 
-        `media_type` is the accepted form of the answer.
+        `method` and `path` are those of HTTP, and `media_type` is the accepted form of the answer.
         """
         ...
 
@@ -61,7 +61,7 @@ class HttpClient(Protocol):
     ) -> AbstractContextManager[httpx2.Response]:
         """Send a request once and yield the open response. Raise PrivacyBoundsError.
 
-        The body of an unsuccessful response is read, and its error raised.
+        The arguments are those of `fetch`. The body of an unsuccessful response is read, and its error raised.
         """
         ...
 
@@ -84,7 +84,7 @@ class AsyncHttpClient(Protocol):
     ) -> bytes:
         """Send a request and return the whole body of the answer. Raise PrivacyBoundsError.
 
-        `media_type` is the accepted form of the answer.
+        `method` and `path` are those of HTTP, and `media_type` is the accepted form of the answer.
         """
         ...
 
@@ -98,7 +98,7 @@ class AsyncHttpClient(Protocol):
     ) -> AbstractAsyncContextManager[httpx2.Response]:
         """Send a request once and yield the open response. Raise PrivacyBoundsError.
 
-        The body of an unsuccessful response is read, and its error raised.
+        The arguments are those of `fetch`. The body of an unsuccessful response is read, and its error raised.
         """
         ...
 

@@ -60,7 +60,7 @@ class Report(Response, ABC):
 
     @classmethod
     def read(cls, body: bytes, origin: Origin) -> Self:
-        """Parse a response body as a value of this class, with the request behind it. Raise InvalidAnswer."""
+        """Parse a response body as a value of this class, with the request `origin` behind it. Raise InvalidAnswer."""
         report = read_response(cls, body)
         report._origin = origin  # noqa: SLF001 - an instance of this class
         return report

@@ -168,10 +168,10 @@ class Bounds:
         return len(self.response.answers)
 
     def __iter__(self) -> Iterator[Number | Power]:
-        return (to_value(answer, self.response, self.origin) for answer in self.response.answers)
+        return (_to_value(answer, self.response, self.origin) for answer in self.response.answers)
 
     def __getitem__(self, index: int) -> Number | Power:
-        return to_value(self.response.answers[index], self.response, self.origin)
+        return _to_value(self.response.answers[index], self.response, self.origin)
 
     @property
     def answers(self) -> tuple[Number | Power, ...]:
@@ -218,11 +218,7 @@ def _answers_html(answers: list[Answer], response: BoundsResponse, origin: Origi
     return html_table(ANSWER_HEADER, rows, notes=notes)
 
 
-def to_value(answer: Answer, response: BoundsResponse, origin: Origin = NO_ORIGIN) -> Number | Power:
-    """Return an answer as a Power if it is a trade-off curve, and as a Number otherwise.
-
-    `response` is the whole response that contains the answer, and `origin` the request behind it.
-    """
+def _to_value(answer: Answer, response: BoundsResponse, origin: Origin = NO_ORIGIN) -> Number | Power:
     if answer.type == "trade_off":
         powers = [point["power"] for point in answer.points]
         return Power(

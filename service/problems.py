@@ -422,9 +422,9 @@ def definition_of(error: Exception) -> ProblemDefinition:
 
 
 def problem_of(error: Exception, instance: str, request_id: str) -> Problem:
-    """Return the problem that reports an exception. It contains no request data and no text of unknown exceptions.
+    """Return the problem that reports an exception, without request data and texts of unknown exceptions.
 
-    `instance` is the URI of the request that failed.
+    `instance` is the URI of the request that failed, and `request_id` its id in the log.
     """
     definition = definition_of(error)
     return definition.problem(instance=instance, request_id=request_id, **_members_by_error(error, definition.guidance))

@@ -13,44 +13,34 @@ LARGEST_WORK = 12_000_000
 
 
 def weight(step: Step, y: acb | arb, guide: Guide, part: int) -> acb:
-    """Return the weight at the outcome y of the rare part (`part` 1), the frequent part (-1) or both (0).
+    """Return the weight of the outcome y in the rare part (`part` 1), in the frequent part (-1), or 1 for both (0).
 
-    `guide` has the parameters of the proof: the point between both parts, and the width of the change. Section 6 of the
-    proof (package docstring) defines the weights. y may be complex.
+    The weights are Q((c - y)/tau) and Q((y - c)/tau), where Q is the upper tail of the standard normal law, c the cut
+    of the step in `guide`, and tau its width. y may be complex. Section 6 of the proof in the package docstring uses
+    them.
     """
     return (acb(part * (guide.cuts[step] - y) / guide.widths[step]) / arb(2).sqrt()).erfc() / 2 if part else acb(1)
 
 
-def penalty(step: Step, eta: float, guide: Guide, part: int) -> arb:
-    """Return an upper bound of |weight(y + i eta)| / weight(y) over all real y (section 6 of the proof).
-
-    `part` is the rare part of the step (1), the frequent part (-1), or both (0), whose weight is 1. `guide` has the
-    width over which the weights change. The package docstring contains the proof.
-    """
+def _penalty(step: Step, eta: float, guide: Guide, part: int) -> arb:
+    # an upper bound of |weight(y + i eta)| / weight(y) over all real y: section 6 of the proof
     return ((arb(eta) / guide.widths[step]) ** 2 / 2).exp() if part else arb(1)
 
 
-def far_part(step: Step, u: arb, eta: float, start: arb, side: int, guide: Guide, part: int) -> arb:
-    """Return an upper bound of an integral over y beyond `start`, to the right (`side` 1) or to the left (-1).
-
-    Section 5 of the proof derives the bound. The integrand is that of B(u, t, `eta`), the upper bound of |M(u + it)| in
-    section 3. The result holds for all t >= 0. `part` is the rare part of the step (1), the frequent part (-1), or both
-    (0), whose weights use parameters of `guide`. The result is infinite if the bound of the integrand does not fall
-    beyond `start`. The package docstring contains the proof.
-    """
+def _far_part(step: Step, u: arb, eta: float, start: arb, side: int, guide: Guide, part: int) -> arb:
+    # an upper bound of the integral of B(u, t, eta) beyond `start`, for all t >= 0: section 5 of the proof
     height, slope = growth(step, u, eta, side, start)
-    least = weight(step, side * start, guide, part if part == -side else 0).real * penalty(step, eta, guide, part)
+    least = weight(step, side * start, guide, part if part == -side else 0).real * _penalty(step, eta, guide, part)
     bound = (height + slope**2 / 2).exp() * upper_tail(start - slope) * least
     return bound if start > slope and start >= 0 else arb("inf")
 
 
 def majorant(step: Step, u: arb, t: float, eta: float, guide: Guide, part: int = 0) -> arb:
-    """Return an upper bound of B(u, t, eta) of a part, which is itself at least |M(u + it)| of this part for one step.
+    """Return a proved upper bound of |M(u + it)| for one step, where M(z) = E e^{zL} without the record.
 
-    B is an integral along the path y + i eta (section 3 of the proof, in the package docstring), evaluated by adaptive
-    integration of an analytic function in balls. `part` is the rare part of the outcomes (1), the frequent part (-1),
-    or both (0). `guide` has the parameters of the proof, and the estimates that set tolerances. Raise NotDecided if the
-    path is moved beyond the range of the proof.
+    L is the loss of the step. With `part` 1 or -1, only the rare or the frequent part of the outcomes counts. The bound
+    encloses B(u, t, eta), an integral along the path y + i eta (section 3 of the proof in the package docstring).
+    `guide` has the cuts, and estimates that set tolerances. Raise NotDecided if `eta` is too large for the step.
     """
     if not (eta == 0 or eta * ball(max(step.means)) < arb.pi() / 2):
         raise NotDecided("the strip is too wide")
@@ -62,19 +52,19 @@ def majorant(step: Step, u: arb, t: float, eta: float, guide: Guide, part: int =
             return ((up + z * rise + down + z.conjugate() * fall) / 2).exp() * weight(step, y, guide, part)
 
         window, tolerance = guide.window(step, float(u), part), arb(2) ** -(20 + step.count.bit_length())
-        scale = penalty(step, eta, guide, part) / (2 * arb.pi()).sqrt()
+        scale = _penalty(step, eta, guide, part) / (2 * arb.pi()).sqrt()
         goal = arb(guide.log_moment(step, float(u), t, eta, part)).exp() * tolerance / scale
         total = acb.integral(integrand, *window, rel_tol=tolerance, abs_tol=goal, eval_limit=20_000).real * scale
         for end, side in zip(window, (-1, 1), strict=True):
-            total += far_part(step, u, eta, arb(end) * side, side, guide, part)
+            total += _far_part(step, u, eta, arb(end) * side, side, guide, part)
         return total.upper()
 
 
 class Contour:
-    """Transform M(theta + ikh) of a run's loss at the nodes k = 0, 1, ... of one contour.
+    """Transform M(theta + ikh) of a run's loss at the nodes k = 0, 1, ... of the contour that `guide` chooses.
 
     The privacy profile delta(eps) is evaluated from these values, near one eps. Cuts divide the outcomes into frequent
-    and rare ones. With cuts, the transform is that of the rare part (section 6 of the proof, in the package docstring).
+    and rare ones. With cuts, the transform is that of the rare part (section 6 of the proof in the package docstring).
     Raise NotDecided if the choices of the guide are outside the range of the proof, or need more than 12 million pairs
     of nodes.
     """
@@ -86,15 +76,15 @@ class Contour:
         self._guide, self._theta, self._mu_squared = guide, max(guide.theta, 1.0), ball(guide.mu_squared)
         self._h, self._end, self._work = arb(guide.h), (guide.count + 0.5) * guide.h, 0
         with ctx.workprec(ctx.prec + guide.more_bits):
-            self._log_left_out = self._log_bound_of_transform(self._theta, self._end)
+            self._log_left_out = self._log_bound(self._theta, self._end)
             ends = max(guide.above, self._theta), 1.0 if guide.cuts else min(guide.below, 0.0)
-            self._log_bounds = [(c, self._log_bound_of_transform(c, 0)) for c in ends]
+            self._log_bounds = [(c, self._log_bound(c, 0)) for c in ends]
             nodes = (acb(self._theta, k * self._h) for k in range(guide.count + 1))
             self._values = [(self._mu_squared * z * (z - 1) / 2).exp() / (z * (z - 1)) for z in nodes]
             logs, self._beyond = [acb(0)] * len(self._values), arb(max(guide.beyond, 1.0))
             for step in guide.steps:
-                rare = self._transform_at_nodes(step, 1) if guide.cuts else []
-                for k, moment in enumerate(self._transform_at_nodes(step, 0)):
+                rare = self._transform(step, 1) if guide.cuts else []
+                for k, moment in enumerate(self._transform(step, 0)):
                     power = moment**step.count
                     self._values[k] *= power.conjugate() if guide.flip else power
                     logs[k] += step.count * (-rare[k] / moment).log1p() if rare else 0
@@ -103,7 +93,7 @@ class Contour:
                 self._log_frequent = sum(frequent, arb(0))
                 self._values = [-value * log.expm1() for value, log in zip(self._values, logs, strict=True)]
 
-    def _log_bound_of_transform(self, theta: float, t: float) -> arb:
+    def _log_bound(self, theta: float, t: float) -> arb:
         # With cuts, the transform is that of the rare part. The factor 1/(z (z - 1)) of the integrand is not included.
         guide, share, u = self._guide, arb(0), 1 - arb(theta) if self._guide.flip else arb(theta)
         total = self._mu_squared * (arb(theta) * (theta - 1) - arb(t) ** 2) / 2
@@ -114,7 +104,7 @@ class Contour:
             share += step.count * majorant(step, u, t, eta, guide, 1) / whole if guide.cuts else 0
         return total + share.log() if guide.cuts else total
 
-    def _transform_at_nodes(self, step: Step, part: int) -> list[acb]:
+    def _transform(self, step: Step, part: int) -> list[acb]:
         # trapezoidal sums: sections 4 and 5 of the proof in the package docstring; without the power `step.count`
         guide, u = self._guide, 1 - arb(self._theta) if self._guide.flip else arb(self._theta)
         strip, window = guide.strip(step, part), guide.window(step, float(u), part)
@@ -129,13 +119,13 @@ class Contour:
         decay, root = (-arb.pi() * strip / d).exp(), d / (2 * arb.pi()).sqrt()
         error *= decay / (1 - decay)
         for end, side in ((last - 1, 1), (-first - 1, -1)):
-            error += far_part(step, u, eta, d * end, side, guide, part)
+            error += _far_part(step, u, eta, d * end, side, guide, part)
         ys = [acb(d * j, eta) for j in range(first, last + 1)]
         logs = [exponents(step, terms, y) for y in ys]
         masses = [(a + u * b).exp() * root * weight(step, y, guide, part) for (a, b), y in zip(logs, ys, strict=True)]
         factors = [(acb(0, self._h) * slope).exp() for _, slope in logs]
         uncertain = acb(arb(0, error.upper()), arb(0, error.upper()))
-        return [moment + uncertain for moment in sums_of_powers(masses, factors, len(self._values))]
+        return [moment + uncertain for moment in _sums_of_powers(masses, factors, len(self._values))]
 
     def delta(self, eps: arb) -> arb:
         """Return a ball that contains the privacy profile delta(eps) of the run, at one eps in nats."""
@@ -158,8 +148,8 @@ class Contour:
             return total
 
 
-def sums_of_powers(masses: list[acb], factors: list[acb], count: int) -> Iterable[acb]:
-    """Yield the sums over j of masses[j] factors[j]^k for k = 0, ..., count - 1, as one product of matrices."""
+def _sums_of_powers(masses: list[acb], factors: list[acb], count: int) -> Iterable[acb]:
+    # the sums over j of masses[j] factors[j]^k for k = 0, ..., count - 1, as one product of matrices
     block = math.isqrt(count) + 1
     small = [powers(factor, block + 1) for factor in factors]
     large = [powers(row[block], -(-count // block)) for row in small]

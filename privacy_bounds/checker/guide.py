@@ -21,37 +21,30 @@ class Guide:
         self.widths = {step: 0.1 / float(max(step.means)) for step in self.steps}
 
     def place_contour(self) -> None:
-        """Choose the contour: its line theta, the distance h of nodes and their count, and cuts of the outcomes.
+        """Choose the contour in place: `theta`, the distance `h` of nodes, their `count`, and `cuts` of the outcomes.
 
-        Choose also the exponents of the bounds in sections 2 and 6 of the proof (package docstring).
+        Choose also the exponents of the bounds in sections 2 and 6 of the proof in the package docstring.
         """
-        self._choose_contour({})
+        self._try_cuts({})
         gap = self._near - sum(step.count * self._loss(step, 0.0) for step in self.steps)
         if self.count > 1_500 and self._target > -200 and gap > 0 and not self.flip and not self.mu_squared:
             before = dict(vars(self))
-            shares = (
-                (1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 12)
-                if self._is_negligible(self._outcomes_at_excess_loss(gap / 12))
-                else ()
-            )
-            if (
-                not any(self._choose_contour(self._outcomes_at_excess_loss(gap / x)) for x in shares)
-                or 2 * self.count > before["count"]
-            ):
+            shares = (1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 12) if self._is_negligible(self._outcomes_at(gap / 12)) else ()
+            if not any(self._try_cuts(self._outcomes_at(gap / x)) for x in shares) or 2 * self.count > before["count"]:
                 vars(self).update(before)
 
-    def _outcomes_at_excess_loss(self, excess: float) -> dict[Step, float]:
+    def _outcomes_at(self, excess: float) -> dict[Step, float]:
         size = {step: self._loss(step, 0.0) + excess for step in self.steps}
         return {s: minimise(lambda y, s=s: abs(self._loss(s, y) - size[s]), 0.0, 10 * self.widths[s], 30) for s in size}
 
     def _loss(self, step: Step, y: float) -> float:
         return float(exponents(step, step.terms(), acb(y))[1].real)
 
-    def _choose_contour(self, cuts: dict[Step, float]) -> bool:
+    def _try_cuts(self, cuts: dict[Step, float]) -> bool:
         # Section 6 of the proof in the package docstring. False: the frequent part is too large for the accuracy aimed
         # at.
         self.cuts = cuts
-        x = minimise_positive(lambda x: self.log_bound(1 + x) - math.log(x) - math.log1p(x))
+        x = _minimise_positive(lambda x: self.log_bound(1 + x) - math.log(x) - math.log1p(x))
         self.theta = 1 + x
         target = self._target = self.log_bound(self.theta) - math.log(x) - math.log1p(x) - self.nats
         if cuts and not self._is_negligible(cuts):
@@ -60,12 +53,10 @@ class Guide:
         def period(shift: float) -> float:
             return (self.log_bound(self.theta + shift) - target) / abs(shift)
 
-        self.above = self.theta + minimise_positive(period)
-        self.below = 1.0 if cuts else -minimise_positive(lambda x: period(-self.theta - x))
+        self.above = self.theta + _minimise_positive(period)
+        self.below = 1.0 if cuts else -_minimise_positive(lambda x: period(-self.theta - x))
         self.h = 2 * math.pi / max(period(self.above - self.theta), period(self.below - self.theta))
-        end, self._scale = min(
-            (self._smallest_height(scale), scale) for scale in ((6, 8) if cuts else (2.5, 5, 10, 20, 40))
-        )
+        end, self._scale = min((self._height(scale), scale) for scale in ((6, 8) if cuts else (2.5, 5, 10, 20, 40)))
         self.count = math.ceil(end / self.h)
         self.more_bits = 32 + sum(s.count for s in self.steps).bit_length() + max(0, int(math.log2(end + self.theta)))
         return True
@@ -75,7 +66,7 @@ class Guide:
             return sum(s.count * self.log_moment(s, 1 + x, part=-1) for s in self.steps) - x * self._near
 
         self.cuts = cuts
-        self.beyond = 1 + minimise_positive(excess)
+        self.beyond = 1 + _minimise_positive(excess)
         return excess(self.beyond - 1) < self._target
 
     def eta(self, step: Step, scale: float = 0.0) -> float:
@@ -166,11 +157,11 @@ class Guide:
         The deviation is the standard deviation under the tilted law; both are in nats. The tail beyond the threshold is
         smaller than its exponential bound, by about the factor of a Gaussian.
         """
-        x = minimise_positive(lambda x: (self.log_bound(x) + nats) / x)
+        x = _minimise_positive(lambda x: (self.log_bound(x) + nats) / x)
         above, at, below = (self.log_bound(scale * x) for scale in (1.01, 1, 0.99))
         return (at + nats - math.log1p((12 * nats) ** 0.5)) / x, min(100 * abs(above + below - 2 * at) ** 0.5, 3) / x
 
-    def _smallest_height(self, scale: float) -> float:
+    def _height(self, scale: float) -> float:
         # the nodes beyond this height change nothing at the accuracy aimed at
         end = self.h
         while self.log_bound(self.theta, end, scale) > math.log(end) + self._target and end < 1e5 * self.h:
@@ -194,6 +185,6 @@ def minimise(function: Callable[[float], float], start: float, step: float, coun
     return (low + high) / 2
 
 
-def minimise_positive(function: Callable[[float], float]) -> float:
-    """Return approximately the x > 0 with the smallest value of `function`, which has one minimum in ln x."""
+def _minimise_positive(function: Callable[[float], float]) -> float:
+    # one minimum in ln x
     return math.exp(minimise(lambda x: function(math.exp(x)), 0.0, math.log(4), 14))

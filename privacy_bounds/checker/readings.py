@@ -21,7 +21,7 @@ def _as_one_step(steps: Sequence[Step]) -> tuple[Terms, bool] | None:
 
 
 def profile(steps: Sequence[Step], direction: Direction, near: float, nats: int) -> Callable[[arb], arb]:
-    """Return the privacy profile delta of a run as a function of eps (nats), whose values are balls.
+    """Return a function that encloses the privacy profile delta(eps) of a run in a ball, with eps in nats.
 
     Near eps = `near` the radii aim at an absolute error of e^-`nats`. `direction` is "add" or "remove". If `near` is
     beyond the extreme loss of a run that never samples the record, the function is a closed form there, and NaN on the
@@ -36,7 +36,7 @@ def profile(steps: Sequence[Step], direction: Direction, near: float, nats: int)
     direction = "add" if all(step.mirrored for step in sampled) else direction
     one = _as_one_step(steps)
     if one is not None:
-        return lambda eps: _delta_of_one_step(*one, direction, eps)
+        return lambda eps: _delta_of_one(*one, direction, eps)
     return Contour(Guide((sampled, mu_squared), direction, near, nats)).delta
 
 
@@ -50,7 +50,7 @@ def largest_power(steps: Sequence[Step], direction: Direction, alpha: Fraction, 
         return ball(alpha)
     one = _as_one_step(steps)
     if one is not None:
-        return _power_of_one_step(*one, direction, ball(alpha))
+        return _power_of_one(*one, direction, ball(alpha))
     (point, spread), rate = Guide(split(steps), direction).threshold(-math.log(alpha)), float(alpha)
     gap = math.exp(-nats / 3) * min(1.0, spread)
     while True:
@@ -64,7 +64,7 @@ def largest_power(steps: Sequence[Step], direction: Direction, alpha: Fraction, 
     return (least if f1 <= f0 and f1 <= f2 else arb(0)).union(f1)
 
 
-def _delta_of_one_step(terms: Terms, mirrored: bool, direction: Direction, eps: arb) -> arb:
+def _delta_of_one(terms: Terms, mirrored: bool, direction: Direction, eps: arb) -> arb:
     # The best test has the threshold y* at which the loss is eps, or -eps for the direction remove of a step that is
     # not mirrored. A mirrored step has the negated shifts without the record.
     sign = 1 if direction == "add" or mirrored else -1
@@ -77,7 +77,7 @@ def _delta_of_one_step(terms: Terms, mirrored: bool, direction: Direction, eps: 
         return p - eps.exp() * q if sign > 0 else q - eps.exp() * p
 
 
-def _power_of_one_step(terms: Terms, mirrored: bool, direction: Direction, alpha: arb) -> arb:
+def _power_of_one(terms: Terms, mirrored: bool, direction: Direction, alpha: arb) -> arb:
     sign, null = (1, 1) if direction == "add" or mirrored else (-1, 0)
 
     def rate(y: arb) -> arb:

@@ -107,10 +107,10 @@ def log_ratio(terms: Terms, y: acb, analytic: bool = False) -> acb:
 
 
 def growth(step: Step, u: arb, eta: float, side: int, start: arb) -> tuple[arb, arb]:
-    """Return numbers A and b such that integrands are at most phi(y) e^{A + b|y|} on one side (`side` 1 or -1).
+    """Return (A, b): the integrand of B(u, t, `eta`) is at most phi(y) e^{A + b|y|} for |y| >= `start` on one side.
 
-    Section 5 of the proof (package docstring) defines the integrands, those of B(u, t, `eta`) for t >= 0, and `start`
-    >= 0 beyond which the bound holds. phi is the normal density.
+    The side is the right (`side` 1) or the left (-1). The bound holds for all t >= 0, and phi is the normal density.
+    Section 5 of the proof in the package docstring derives it.
     """
     height, slope, largest, never = arb(eta) ** 2 / 2, arb(0), ball(max(step.means)), ball(step.moment(0))
     for exponent, way in [(u, side), (1 - u, -side)][: 2 if step.mirrored else 1]:
@@ -126,10 +126,10 @@ def growth(step: Step, u: arb, eta: float, side: int, start: arb) -> tuple[arb, 
 
 
 def exponents(step: Step, terms: Terms, y: acb, analytic: bool = False) -> tuple[acb, acb]:
-    """Return the logarithm of the integrand of M(z) at z = 0, without the factor (2 pi)^(-1/2), and its slope in z.
+    """Return (a, b): the integrand of M(z) at the complex outcome y is e^{a + z b}/sqrt(2 pi).
 
-    The integrand at the complex outcome y is e^{first + z second} / sqrt(2 pi). With `analytic`, the result is not
-    finite where the logarithm is not analytic. `terms` has (weight, centre) of each component of the step.
+    M(z) = E e^{zL} is the transform of the loss L of `step` without the record. `terms` has (weight, centre) of each
+    component of the step. With `analytic`, the result is not finite where the logarithm is not analytic.
     """
     left = log_ratio(terms, -y, analytic) if step.mirrored else acb(0)
     return left - y * y / 2, log_ratio(terms, y, analytic) - left

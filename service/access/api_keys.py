@@ -95,8 +95,9 @@ def new_key(
 ) -> tuple[ApiKey, str]:
     """Return a new API key and its text, the only copy of its secret.
 
-    Times are seconds since 1970. The name defaults to the id of the key, and the group to the name. `digest_key` is the
-    secret key of its digest. `expires` None is a key that does not expire.
+    `now` and `expires` are seconds since 1970; `expires` None is a key that does not expire. The name defaults to the
+    id of the key, and the group to the name. `scopes` are those that the key grants. `digest_key` is the secret key of
+    its digest.
     """
     identifier, secret = secrets.token_hex(ID_BYTES), secrets.token_urlsafe(SECRET_BYTES)
     own = name or identifier

@@ -83,7 +83,7 @@ class KeyRing:
             await self.refresh()
 
     async def keep_current(self) -> None:
-        """Read the store of API keys every second (REFRESH_SECONDS) if it has changed, without end."""
+        """Read the store of API keys every second if it has changed, without end."""
         while True:
             await asyncio.sleep(REFRESH_SECONDS)
             await self.refresh()

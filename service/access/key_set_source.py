@@ -24,7 +24,7 @@ LONGEST_STALE_SECONDS: Final = 86_400.0
 
 
 class KeySetReader(Protocol):
-    """Function that returns the bytes of a set of public keys (JWK set). It raises InvalidKeySet."""
+    """Function that returns the bytes of a set of public keys (JWK set), or raises InvalidKeySet."""
 
     async def __call__(self) -> bytes:
         """Return the bytes of the set of public keys (JWK set)."""
@@ -43,9 +43,9 @@ class FileReader:
         return await asyncio.to_thread(self.read)
 
     def read(self) -> bytes:
-        """Return the first LARGEST_SET_BYTES + 1 bytes of the file (256 KB and one). Raise InvalidKeySet on failure.
+        """Return the content of the file, cut off one byte after the largest allowed size (256 KB).
 
-        The additional byte shows that a file is too long.
+        The additional byte shows that a file is too long. Raise InvalidKeySet if the file cannot be read.
         """
         try:
             with self._path.open("rb") as file:
@@ -96,8 +96,8 @@ async def _limited_body(answer: httpx2.Response) -> bytes:
 class KeySetSource:
     """Public keys of an issuer of tokens in memory.
 
-    They are read in the background, and again for a token that names an unknown key. `report` receives a phrase when
-    the source fails, and an empty text when it answers again. `generation` counts the successful readings.
+    The keys are read in the background, and again for a token that names an unknown key. `report` receives a phrase
+    when the source fails, and an empty text when it answers again. `generation` counts the successful readings.
     """
 
     def __init__(
@@ -116,7 +116,7 @@ class KeySetSource:
 
     @property
     def keys(self) -> tuple[SigningKey, ...] | None:
-        """Keys of the last reading, or None if no reading succeeded within `LONGEST_STALE_SECONDS` (a day)."""
+        """Keys of the last successful reading, or None if that was more than a day ago or never took place."""
         return self._keys if self._clock() - self._succeeded <= LONGEST_STALE_SECONDS else None
 
     async def refresh(self) -> None:

@@ -53,8 +53,8 @@ class SigningKey:
 def read_key_set(content: bytes) -> tuple[SigningKey, ...]:
     """Return the keys of a JSON Web Key set that can verify a token. Raise InvalidKeySet without such a key.
 
-    Only the first 64 keys are read. Symmetric keys, private keys, keys for encryption, short keys and points of small
-    order are left out.
+    `content` is the set as bytes, of which only the first 64 keys are read. Symmetric keys, private keys, keys for
+    encryption, short keys and points of small order are left out.
     """
     if len(content) > LARGEST_SET_BYTES:
         raise InvalidKeySet(f"the JWK set is longer than {LARGEST_SET_BYTES} bytes")

@@ -111,7 +111,7 @@ class TokenVerifier:
             leeway=self._rules.clock_skew_seconds,
             options={"require": list(REQUIRED_CLAIMS)},
         )
-        return caller_of_claims(claims, self._rules), float(claims["exp"]) + self._rules.clock_skew_seconds
+        return _caller_of_claims(claims, self._rules), float(claims["exp"]) + self._rules.clock_skew_seconds
 
     def _find_only_key(self, algorithm: str, kid: str | None) -> SigningKey | None:
         fitting = [key for key in self._source.keys or () if key.verifies(algorithm)]
@@ -119,12 +119,8 @@ class TokenVerifier:
         return named[0] if len(named) == 1 else None
 
 
-def caller_of_claims(claims: Mapping[str, Any], rules: TokenRules) -> Caller:
-    """Return the caller that the claims of a verified token name, by the `rules` for tokens.
-
-    Without the claim of the group, the group is `sub:` and the subject. Raise Unauthenticated for a subject or a group
-    that is empty, not printable, or longer than 255 characters, and for a claimed group that begins with `sub:`.
-    """
+def _caller_of_claims(claims: Mapping[str, Any], rules: TokenRules) -> Caller:
+    # Without the claim of the group, the group is `sub:` and the subject.
     subject = claims["sub"]
     if not _is_name(subject):
         raise Unauthenticated(is_wrong=True)
@@ -134,15 +130,11 @@ def caller_of_claims(claims: Mapping[str, Any], rules: TokenRules) -> Caller:
         if not _is_name(claimed) or claimed.startswith(SUBJECT_GROUP):
             raise Unauthenticated(is_wrong=True)
         group = claimed
-    return Caller(subject, group, scopes_of_claims(claims), "token", f"{rules.issuer}#{subject}")
+    return Caller(subject, group, _scopes_of_claims(claims), "token", f"{rules.issuer}#{subject}")
 
 
-def scopes_of_claims(claims: Mapping[str, Any]) -> frozenset[str]:
-    """Return the scopes of this service in the claims of a token.
-
-    The scopes are those of `scope` (RFC 8693), or of `scp`, as a text with spaces or as a list. Unknown scopes are left
-    out, and the set may be empty.
-    """
+def _scopes_of_claims(claims: Mapping[str, Any]) -> frozenset[str]:
+    # `scope` (RFC 8693) or `scp`, as a text with spaces or as a list
     given = claims.get("scope", claims.get("scp", ""))
     listed = given.split(" ") if isinstance(given, str) else cast("list[Any]", given if isinstance(given, list) else [])
     return frozenset(each for each in listed if isinstance(each, str) and each in SCOPES)

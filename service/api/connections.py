@@ -38,9 +38,9 @@ class Connections:
         self._sweeping = False
 
     def protocol(self, **given: Any) -> LimitedProtocol:
-        """Return a protocol object that serves one new connection.
+        """Return a protocol object that serves one new connection, for `uvicorn.Config(http=...)`.
 
-        `uvicorn.Config(http=...)` calls this method like a class.
+        `given` are the arguments of uvicorn for a protocol.
         """
         return LimitedProtocol(self, **given)
 

@@ -29,11 +29,7 @@ MEDIA_TYPE = "application/problem+json"
 CHALLENGE = 'Bearer realm="privacy-bounds"'
 
 
-def problem_response(problem: Problem, record: RequestContext, headers: dict[str, str] | None = None) -> Response:
-    """Return a problem document as an HTTP response, and record its type in the log entry of the request.
-
-    `record` is this log entry.
-    """
+def _problem_response(problem: Problem, record: RequestContext, headers: dict[str, str] | None = None) -> Response:
     record.problem = problem.type
     return Response(problem.json_bytes(), problem.status, {"Cache-Control": "no-store", **(headers or {})}, MEDIA_TYPE)
 
@@ -47,7 +43,7 @@ def error_response(error: Exception, scope: MutableMapping[str, Any]) -> Respons
     problem = problem_of(error, scope["path"], record.request_id)
     if problem.status == HTTPStatus.INTERNAL_SERVER_ERROR and record.error is None:
         record.error = error
-    return problem_response(problem, record, error_headers(error, problem.status))
+    return _problem_response(problem, record, error_headers(error, problem.status))
 
 
 def error_headers(error: Exception, status: int) -> dict[str, str]:
@@ -103,18 +99,15 @@ async def _http_exception(request: Request, error: Exception) -> Response:
     details: dict[str, str] = {}
     headers = dict(error.headers or {})
     if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
-        allowed = allowed_methods(request)
+        allowed = _allowed_methods(request)
         headers = {"Allow": ", ".join(allowed)}
         details["detail"] = f"This path takes {' or '.join(filter(None, (', '.join(allowed[:-1]), allowed[-1])))}."
     problem = definition.problem(instance=request.scope["path"], request_id=record.request_id, **details)
-    return problem_response(problem, record, headers)
+    return _problem_response(problem, record, headers)
 
 
-def allowed_methods(request: Request) -> list[str]:
-    """Return the HTTP methods that the path of a request takes, over all routes. HEAD stands beside GET.
-
-    The list is empty for a path without a route.
-    """
+def _allowed_methods(request: Request) -> list[str]:
+    # HEAD stands beside GET
     routes: list[BaseRoute] = request.app.router.routes
     scope = {key: request.scope[key] for key in ("type", "path", "root_path", "headers") if key in request.scope}
     found = [
@@ -142,7 +135,7 @@ async def _invalid_parameters(request: Request, error: Exception) -> Response:
         detail=" ".join(each.detail for each in errors),
         errors=errors,
     )
-    return problem_response(problem, record)
+    return _problem_response(problem, record)
 
 
 def _parameter_error(route: object, entry: Mapping[str, Any]) -> FieldError:

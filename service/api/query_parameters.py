@@ -14,8 +14,7 @@ MOST_NAMED: Final = 5
 """Maximal number of unknown parameters that one problem names."""
 
 
-async def reject_unknown_parameters(request: Request) -> None:
-    """Raise InvalidParameter if the query of a request has parameters that its route does not declare."""
+async def _reject_unknown_parameters(request: Request) -> None:
     route = request.scope.get("route")
     if not request.query_params or not isinstance(route, APIRoute):
         return
@@ -28,7 +27,7 @@ async def reject_unknown_parameters(request: Request) -> None:
         raise InvalidParameter(names, f"{kind} {suggestion(unknown[0], known)}{takes}")
 
 
-KNOWN_PARAMETERS_ONLY: Final = (Depends(reject_unknown_parameters),)
+KNOWN_PARAMETERS_ONLY: Final = (Depends(_reject_unknown_parameters),)
 """Dependencies of the routes that programs call. Pages ignore unknown parameters, since browsers and links add some.
 Probes ignore them too: a probe that fails because of a parameter would restart a service in order.
 """

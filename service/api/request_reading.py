@@ -75,7 +75,7 @@ def media_type_of(sent: dict[bytes, bytes]) -> str:
 
 
 def check_length(declared: bytes, limit: int) -> None:
-    """Raise BodyTooLarge if the value of Content-Length has more than 15 digits or exceeds `limit` bytes.
+    """Raise BodyTooLarge if `declared`, the value of Content-Length, exceeds `limit` bytes or has over 15 digits.
 
     A value that is no number is accepted; the body itself is counted.
     """

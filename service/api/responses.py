@@ -21,7 +21,7 @@ def result_response(
 ) -> Response:
     """Return a response with a stored result `body`, or 304 to a GET by a client that already has the result.
 
-    `tag` is the entity tag of the result. `media_type` is that of the body.
+    `tag` is the entity tag of the result, and `headers` are sent beside it.
     """
     if is_not_modified(request, tag):
         return Response(status_code=304, headers=headers)

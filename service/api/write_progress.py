@@ -83,7 +83,7 @@ class WriteProgress:
 
 
 def peer_closed(transport: asyncio.Transport) -> bool:
-    """Return whether the client has closed its side of the connection (on Linux; False elsewhere)."""
+    """Return whether the client at the other end of `transport` has closed its side (on Linux; False elsewhere)."""
     connection = _socket_of(transport)
     if connection is None or not hasattr(select, "POLLRDHUP"):
         return False

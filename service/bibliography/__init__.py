@@ -58,9 +58,9 @@ def citations(text: str) -> list[str]:
 
 
 def sources_of(text: str) -> list[Source]:
-    """Return the sources that a text cites, without repetitions. Other names with a year are ignored.
+    """Return the sources that a text cites, in the order of SOURCES and each once.
 
-    They are in the order of SOURCES, not of the text.
+    Other names with a year are ignored.
     """
     names = set(citations(text))
     return [source for source in SOURCES if not names.isdisjoint(source.cited_as)]

@@ -22,7 +22,10 @@ IN_REDIS: Final = (
 
 
 def run_backup(target: str) -> int:
-    """Write the data folder of the settings into a new file. Return 0, or 2 after a problem on standard error."""
+    """Write the data folder of the settings into the new file `target`. Return 0, or 2 after a problem.
+
+    The problem is written to standard error.
+    """
     from service.backup.archive import BackupError
     from service.backup.data_folder import back_up
 
@@ -41,9 +44,10 @@ def run_backup(target: str) -> int:
 
 
 def run_restore(archive: str, *, replaces: bool) -> int:
-    """Write an archive into the data folder of the settings. Return 0, or 2 after a problem on standard error.
+    """Write the file `archive` of `run_backup` into the data folder of the settings. Return 0, or 2 after a problem.
 
-    With `replaces`, files of the folder with the same names are put aside; otherwise they are a problem.
+    With `replaces`, files of the folder with the same names are put aside; otherwise they are a problem. The problem is
+    written to standard error.
     """
     from service.backup.archive import BackupError
     from service.backup.data_folder import restore

@@ -81,7 +81,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     code 130, and a service that cannot listen 3.
     """
     sent = sys.argv[1:] if arguments is None else list(arguments)
-    open_missing_streams()
+    _open_missing_streams()
     try:
         code = _run(sent)
         sys.stdout.flush()
@@ -104,8 +104,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return code
 
 
-def open_missing_streams() -> None:
-    """Open the null device for each standard stream that the caller has closed."""
+def _open_missing_streams() -> None:
+    # the null device for each standard stream that the caller has closed
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115 - for the whole process
@@ -132,7 +132,7 @@ def _run(sent: list[str]) -> int:
         case command if command in CHECKED:
             return CHECKED[command](parser, chosen)
         case "completion":
-            return print_completion(parser, chosen.shell)
+            return _print_completion(parser, chosen.shell)
         case "cite" | "figure":
             return _quote(chosen)
         case "plot":
@@ -140,7 +140,7 @@ def _run(sent: list[str]) -> int:
             return plot(name, chosen.request, Path(chosen.output), chosen.target)
         case command if command in QUESTIONS:
             request = request_of(command, chosen)
-            return PROBLEM_EXIT_CODE if request is None else answer_request(resource("bounds"), request, chosen.form)
+            return PROBLEM_EXIT_CODE if request is None else _answer_request(resource("bounds"), request, chosen.form)
         case command:
             computation = resource(names[command])
             files = {member: path for member in computation.files if (path := getattr(chosen, member)) is not None}
@@ -219,8 +219,7 @@ CHECKED: Final[Mapping[str, Callable[[argparse.ArgumentParser, argparse.Namespac
 """Commands by name. Some check which arguments belong together, and report errors by the parser."""
 
 
-def print_completion(parser: argparse.ArgumentParser, shell: str) -> int:
-    """Print a script with which a shell completes the commands and options of `parser`."""
+def _print_completion(parser: argparse.ArgumentParser, shell: str) -> int:
     import shtab
 
     print(shtab.complete(parser, shell))
@@ -237,17 +236,11 @@ def run_resource(
     a problem, else that of the resource (`main`).
     """
     request = read_request(computation, source, files)
-    return PROBLEM_EXIT_CODE if request is None else answer_request(computation, request, form)
+    return PROBLEM_EXIT_CODE if request is None else _answer_request(computation, request, form)
 
 
-def answer_request(computation: Computation[Any, Any], request: bytes, form: str | None = None) -> int:
-    """Answer the JSON request, write the response or the problem, and return the exit code.
-
-    The code is 2 after a problem, else that of the resource: 0, or for a policy 1 or 3. `form` is TABLE, VALUE (the
-    safe values alone) or a media type. Without `form`, a terminal receives a table, and a pipe or a file the response
-    bytes.
-    """
-    body = compute_response(computation, request)
+def _answer_request(computation: Computation[Any, Any], request: bytes, form: str | None = None) -> int:
+    body = _compute_response(computation, request)
     if body is None:
         return PROBLEM_EXIT_CODE
     is_terminal = sys.stdout.isatty()
@@ -273,7 +266,7 @@ def read_request(computation: Computation[Any, Any], source: str, files: Mapping
     """Return the JSON request in the file `source` ("-": standard input), or None after an error about a file.
 
     `files` maps names of members of the request to their values: each is the path of a JSON file, or JSON that starts
-    with "{". They are added to the request, which must not have these members. The error is written to standard error.
+    with "{". The members are added to the request, which must not have them. The error is written to standard error.
     """
     try:
         return load_request(computation, source, files)
@@ -283,8 +276,7 @@ def read_request(computation: Computation[Any, Any], source: str, files: Mapping
         return print_error(str(error))
 
 
-def compute_response(computation: Computation[Any, Any], request: bytes) -> bytes | None:
-    """Return the response to a request, or None after a problem was written to standard error."""
+def _compute_response(computation: Computation[Any, Any], request: bytes) -> bytes | None:
     from api_schemas.problems import Problem
     from service.command.in_process import evaluate
 
@@ -315,7 +307,7 @@ def plot(name: str, source: str, output: Path, targets: Sequence[float]) -> int:
         return PROBLEM_EXIT_CODE
     computation = resource(name)
     request = read_request(computation, source, {})
-    body = None if request is None else compute_response(computation, request)
+    body = None if request is None else _compute_response(computation, request)
     if body is None:
         return PROBLEM_EXIT_CODE
     with progress_indicator():

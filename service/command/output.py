@@ -35,18 +35,17 @@ def render_output(computation: Computation[Any, Any], body: bytes, form: str) ->
 
     renderings = renderings_of(computation.name)
     if form == TABLE and "text/plain" in renderings:
-        text, width = render(computation, body, "text/plain"), terminal_width()
+        text, width = render(computation, body, "text/plain"), _terminal_width()
         return text if width is None else shell.refit(text.decode(), width).encode()
     if form in renderings:
         return render(computation, body, form)
     if form == TABLE and computation.name == "sweeps":
         return shell.align_csv(render(computation, body, "text/csv").decode()).encode()
     response = json.loads(body)
-    return (shell.to_table(response, terminal_width()) if form == TABLE else shell.to_csv(response)).encode()
+    return (shell.to_table(response, _terminal_width()) if form == TABLE else shell.to_csv(response)).encode()
 
 
-def terminal_width() -> int | None:
-    """Return the columns of the terminal, or None if standard output is not a terminal."""
+def _terminal_width() -> int | None:
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 

@@ -30,19 +30,19 @@ def load_request(computation: Computation[Any, Any], source: str, files: Mapping
     """
     body = sys.stdin.buffer.read() if source == "-" else Path(source).read_bytes()
     content: Any = decode_json(body) if computation.bare_member or files else None
-    if computation.bare_member and content is not None and not is_request(content, computation):
+    if computation.bare_member and content is not None and not _is_request(content, computation):
         if "context" in computation.files and "context" not in files:
             raise argparse.ArgumentError(None, NO_CONTEXT)
         if computation.bare_member == "mechanism":
             body = json.dumps({computation.bare_member: as_mechanism(content)}).encode()
         else:
-            body = add_member(b"{}", computation.bare_member, body if content else json.dumps(content).encode())
+            body = _add_member(b"{}", computation.bare_member, body if content else json.dumps(content).encode())
     for member, given in files.items():
-        if isinstance(content, dict) and member in content and is_request(content, computation):
+        if isinstance(content, dict) and member in content and _is_request(content, computation):
             raise argparse.ArgumentError(
                 None, f"the request already has a {member}. Omit --{member}, or remove the member from the request."
             )
-        body = add_member(body, member, given.encode() if given.lstrip().startswith("{") else Path(given).read_bytes())
+        body = _add_member(body, member, given.encode() if given.lstrip().startswith("{") else Path(given).read_bytes())
     return body
 
 
@@ -72,12 +72,8 @@ def decode_json(body: bytes) -> Any:
         return None
 
 
-def is_request(content: Any, computation: Computation[Any, Any]) -> bool:
-    """Return whether a JSON value is a complete request.
-
-    It is one if it has a member of the request other than `mechanism` and `format`, or an object as `mechanism`. The
-    states of other libraries also have `mechanism`, but as a string.
-    """
+def _is_request(content: Any, computation: Computation[Any, Any]) -> bool:
+    # the states of other libraries also have `mechanism`, but as a string
     if not isinstance(content, dict):
         return False
     known = cast("dict[str, Any]", content)
@@ -101,11 +97,8 @@ def as_mechanism(state: Any) -> dict[str, Any]:
     return {"type": "imported", "format": "detect", "content": state}
 
 
-def add_member(body: bytes, name: str, value: bytes) -> bytes:
-    """Append a member to a JSON object in bytes, and return the bytes.
-
-    The bytes of the object and of the value stay unchanged.
-    """
+def _add_member(body: bytes, name: str, value: bytes) -> bytes:
+    # the bytes of the object and of the value stay unchanged
     end = body.rstrip()
     inner = end.removesuffix(b"}").rstrip()
     return inner + (b"" if inner.endswith(b"{") else b",") + b'"' + name.encode() + b'":' + value + b"}"

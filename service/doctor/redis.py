@@ -47,7 +47,7 @@ def check_redis(settings: Settings) -> Iterator[Finding]:
         with closing(_connect(url)) as client:
             client.ping()
             yield from _check_connection(client, settings)
-            yield from check_permissions(client)
+            yield from _check_permissions(client)
             yield from _check_server(client, settings)
     except (RedisError, OSError) as error:
         yield _unreachable(error)
@@ -55,7 +55,7 @@ def check_redis(settings: Settings) -> Iterator[Finding]:
     yield _check_transport(url)
     yield from check_anonymous_access(url)
     if settings.jobs_backend == "celery":
-        yield from check_jobs(url, settings)
+        yield from _check_jobs(url, settings)
 
 
 def _connect(url: str, **changes: Any) -> Any:
@@ -87,11 +87,8 @@ def _check_connection(client: Any, settings: Settings) -> Iterator[Finding]:
         yield Finding("redis", "ok", sentence)
 
 
-def check_permissions(client: Any) -> Iterator[Finding]:
-    """Yield whether the user may do what the service does, and no more.
-
-    Missing permissions are a failure, and needless ones a warning. Raise RedisError if Redis does not respond.
-    """
+def _check_permissions(client: Any) -> Iterator[Finding]:
+    # missing permissions are a failure, and needless ones a warning
     key = KEY + secrets.token_hex(8)
     needed: dict[str, Callable[[], Any]] = {
         "SET": lambda: client.set(key, "1", px=10_000),
@@ -183,7 +180,7 @@ def _check_server(client: Any, settings: Settings) -> Iterator[Finding]:
         yield Finding("clock", "ok", "The clocks of this machine and of Redis agree.")
     yield from check_memory(about, settings)
     if settings.jobs_backend == "celery":
-        yield check_persistence(about)
+        yield _check_persistence(about)
 
 
 def check_memory(about: dict[str, Any], settings: Settings) -> Iterator[Finding]:
@@ -206,11 +203,7 @@ def check_memory(about: dict[str, Any], settings: Settings) -> Iterator[Finding]
         yield Finding("redis memory", "ok", f"Redis may use {as_mebibytes(most)} with the policy {policy}.")
 
 
-def check_persistence(about: dict[str, Any]) -> Finding:
-    """Return whether accepted jobs survive a restart of Redis.
-
-    `about` is the reply of Redis to INFO.
-    """
+def _check_persistence(about: dict[str, Any]) -> Finding:
     if not int(about.get("aof_enabled", 0)):
         sentence = "Redis has no append-only file: a restart loses all jobs."
         return Finding("redis persistence", "failed", sentence, "Set appendonly yes, as deploy/redis/redis.conf does.")
@@ -220,11 +213,8 @@ def check_persistence(about: dict[str, Any]) -> Finding:
     return Finding("redis persistence", "ok", "Redis writes its append-only file.")
 
 
-def check_jobs(url: str, settings: Settings) -> Iterator[Finding]:
-    """Yield whether the jobs in Redis are readable with the seal keys, and whether workers compute them.
-
-    Missing workers are a warning, and unreadable jobs a failure.
-    """
+def _check_jobs(url: str, settings: Settings) -> Iterator[Finding]:
+    # missing workers are a warning, and unreadable jobs a failure
     keys = [key.get_secret_value() for key in settings.seal_key]
     try:
         with closing(RedisStore(url, EntryAuthenticator(keys))) as store:

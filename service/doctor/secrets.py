@@ -51,7 +51,7 @@ def check_redis_password(settings: Settings) -> Iterator[Finding]:
 def check_secret_files(environment: Mapping[str, str] = os.environ) -> Iterator[Finding]:
     """Yield for each file of a secret whether other users of the machine may read or write it.
 
-    Files that do not exist are left out here.
+    The variables `NAME_FILE` of the `environment` name the files. Files that do not exist are left out here.
     """
     for field in secret_fields():
         name = f"{PREFIX}{field.upper()}{SUFFIX}"

@@ -15,7 +15,7 @@ TIMEOUT_SECONDS: Final = 5.0
 
 
 def check_service(url: str) -> Iterator[Finding]:
-    """Yield whether the service at an address is ready, and has the version of this installation.
+    """Yield whether the service at the address `url` is ready, and has the version of this installation.
 
     A degraded service and another engine version are warnings. A service that requires credentials lists its checks for
     the key in PRIVACY_BOUNDS_API_KEY, if it has the scope `metrics`. Without such a key only the verdict is known.

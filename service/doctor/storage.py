@@ -41,15 +41,11 @@ def check_data_folder(settings: Settings, default: Path) -> Iterator[Finding]:
         yield _not_writable(folder)
     else:
         yield from _check_mode(folder)
-        yield from check_jobs_file(folder / FILE_NAME)
-    yield from check_disk(existing, settings.job_stored_bytes)
+        yield from _check_jobs_file(folder / FILE_NAME)
+    yield from _check_disk(existing, settings.job_stored_bytes)
 
 
-def check_disk(folder: Path, wanted_bytes: int) -> Iterator[Finding]:
-    """Yield whether the disk of a folder has `wanted_bytes` of free space, as much as jobs may store.
-
-    Less is a warning, and less than 64 MB a failure.
-    """
+def _check_disk(folder: Path, wanted_bytes: int) -> Iterator[Finding]:
     free = shutil.disk_usage(folder).free
     text = f"{as_mebibytes(free)} are free in {folder}."
     remedy = f"Free space, or lower {PREFIX}JOB_STORED_BYTES."
@@ -61,8 +57,7 @@ def check_disk(folder: Path, wanted_bytes: int) -> Iterator[Finding]:
         yield Finding("disk", "ok", text)
 
 
-def check_jobs_file(path: Path) -> Iterator[Finding]:
-    """Yield whether the file of jobs is intact, of a known schema, and not from the future. Nothing is changed."""
+def _check_jobs_file(path: Path) -> Iterator[Finding]:
     if not path.exists():
         yield Finding("jobs", "ok", "There are no jobs yet.")
         return
@@ -81,7 +76,7 @@ def check_jobs_file(path: Path) -> Iterator[Finding]:
         return
     yield Finding("jobs", "ok", f"The file of jobs is intact and has {count} jobs.")
     if newest is not None:
-        yield check_time(newest, "the file of jobs was last changed")
+        yield _check_time(newest, "the file of jobs was last changed")
 
 
 def check_quarantine(settings: Settings, default: Path) -> Iterator[Finding]:
@@ -111,11 +106,8 @@ def check_quarantine(settings: Settings, default: Path) -> Iterator[Finding]:
         yield Finding("quarantine", "ok", "No result is in quarantine.")
 
 
-def check_time(then: float, event: str) -> Finding:
-    """Return whether an event of the past lies in the past of this clock. `then` is its time in seconds since 1970.
-
-    It may be at most 5 s in the future, because clocks differ.
-    """
+def _check_time(then: float, event: str) -> Finding:
+    # clocks differ by some seconds
     ahead = then - time.time()
     if ahead <= LARGEST_CLOCK_SKEW_SECONDS:
         return Finding("clock", "ok", "The clock is not before the last stored event.")

@@ -27,10 +27,10 @@ async def charge_computation(
 ) -> ComputedResult:
     """Return the result of the awaitable `computing`, and charge its work to the account of the client.
 
-    The estimate is charged before. After a computation in a worker, the measured CPU time replaces the estimate. A
-    computation that nobody waits for any more, or that exceeded its time limit, is charged the time for which it held a
-    worker, but at least its estimate. A rejected computation is not charged, and any other failed one is charged its
-    estimate. Raise WorkLimitExceeded.
+    The estimate `quote` is charged before. After a computation in a worker, the measured CPU time replaces the
+    estimate. A computation that nobody waits for any more, or that exceeded its time limit, is charged the time for
+    which it held a worker, but at least its estimate. A rejected computation is not charged, and any other failed one
+    is charged its estimate. Raise WorkLimitExceeded.
     """
     account = client.account
     if account is None:

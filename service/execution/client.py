@@ -89,5 +89,5 @@ def requester_from_group(group: str) -> str:
 
 
 def owner_of(requester: str) -> str:
-    """Return the owner of what a requester stores: the requester key of a group, or ANONYMOUS_OWNER for an address."""
+    """Return the owner of what a requester stores: the key of its group, or ANONYMOUS_OWNER for an address."""
     return requester if requester.startswith((GROUP_PREFIX, HASHED_PREFIX)) else ANONYMOUS_OWNER

@@ -77,8 +77,8 @@ class CrossChecker:
     def offer(self, computation: str, request: BaseModel, digest: str, body: bytes) -> None:
         """Offer an answer for a later check, and return immediately.
 
-        It is checked if its resource is selected, a random draw selects it, its digest was not checked lately, and
-        fewer than 16 answers wait. `computation` names the resource. `digest` is that of `request`, and `body` the
+        The answer is checked if its resource is selected, a random draw selects it, its digest was not checked lately,
+        and fewer than 16 answers wait. `computation` names the resource. `digest` is that of `request`, and `body` the
         answer.
         """
         if computation not in self._resources or self._draw() >= self._share or digest in self._seen:

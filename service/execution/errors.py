@@ -26,7 +26,7 @@ class ExecutionError(Exception):
 class ComputeBudgetExceeded(ExecutionError):
     """Raised for an estimated cost above the limit of the service, so that nothing was computed.
 
-    Both numbers are in units of about 1 us of CPU time.
+    `estimate` and `limit` are in units of about 1 us of CPU time.
     """
 
     def __init__(self, estimate: int, limit: int) -> None:

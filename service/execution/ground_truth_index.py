@@ -21,15 +21,18 @@ FIELD: Final = "digits"
 
 
 def index_namespace(computation: str) -> str:
-    """Return the cache namespace of pointers to stored results of a computation with many digits."""
+    """Return the name under which caches store pointers to ground truths of the resource `computation`.
+
+    A ground truth is a result with many proved digits.
+    """
     return f"{computation}:digits"
 
 
 def question_digest(resource: str, engine_version: str, request: BaseModel) -> str:
-    """Return the digest of a request without its field `digits`, the key under which a pointer is stored.
+    """Return the digest of a request to `resource` without its field `digits`.
 
-    The field counts as None, so that the digest is the same for every number of digits. The pointer names a stored
-    result of the same question with some number of digits.
+    The field counts as None, so that the digest is the same for every number of digits. It is the key of a pointer to a
+    stored ground truth (result with many proved digits) for this question.
     """
     return _digest_at(resource, engine_version, request, None)
 

@@ -84,8 +84,8 @@ class RedisCircuitBreaker:
     def is_open(self) -> bool:
         """Whether no call is sent to Redis.
 
-        This is true before `start`. It becomes true when a connection fails, or a call with a long timeout (above the
-        configured one and above 0.1 s) has no response. It stays true until Redis responds to a probe.
+        The circuit breaker is open before `start`. It opens when a connection fails, or when a call with a long timeout
+        (above the configured one and above 0.1 s) has no response. It stays open until Redis responds to a probe.
         """
         return self._state not in ("answers", "slow")
 

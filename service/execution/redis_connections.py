@@ -62,9 +62,10 @@ def build_client(url: str, socket_timeout: float) -> Redis:
 
 
 async def call_timed(client: Redis, call: Callable[[Redis], Awaitable[Answer]], seconds: float) -> tuple[Answer, float]:
-    """Return the response of a command and its seconds on an open connection.
+    """Return the response to the command that `call` sends by `client`, and its seconds on an open connection.
 
-    Opening a connection may take up to `seconds` in addition. Raise TimeoutError and the errors of the client.
+    Opening a connection may take up to `seconds` in addition. Raise TimeoutError after `seconds`, and the errors of the
+    client.
     """
     async with asyncio.timeout(seconds) as limit:
         wait = _ResponseTimer(seconds, limit)

@@ -182,10 +182,11 @@ class RedisResultCache:
     async def ground_truth_entry(
         self, computation: str, question: str, timeout_seconds: float | None = None
     ) -> bytes | None:
-        """Return the pointer to the stored result of a question with many proved digits, or None.
+        """Return the pointer to a stored ground truth (result with many proved digits) of a question, or None.
 
         The result is None if the entry is missing or not authentic, or if Redis is unavailable. `computation` names the
-        resource. `question` is the digest of the request without its field `digits`.
+        resource. `question` is the digest of the request without its field `digits`. `timeout_seconds` is for callers
+        that can wait longer than the configured timeout.
         """
         try:
             return await self._fetch("digits", computation, question, timeout_seconds)

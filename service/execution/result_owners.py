@@ -74,5 +74,8 @@ class ResultOwners:
 
 
 def entry_name(digest: str, requester: str) -> str:
-    """Return the name under which the owner of a requester is stored for the result of a digest. It has no spaces."""
+    """Return the name, without spaces, of the Redis entry that says that a requester's owner received a result.
+
+    `digest` is that of the result.
+    """
     return f"{digest};{owner_of(requester)}"

@@ -24,7 +24,7 @@ REASON: Final = "another instance"
 
 
 async def read_shared_runs(cache: RedisResultCache) -> Runs | None:
-    """Return the digests of the runs in the shared list, which may be empty, or None if Redis is unavailable."""
+    """Return the digests of disputed runs in the list that instances share in Redis, or None without Redis."""
     try:
         body = await cache.fetch(KIND, NAME, TIMEOUT_SECONDS)
     except RedisUnavailable:
@@ -33,7 +33,7 @@ async def read_shared_runs(cache: RedisResultCache) -> Runs | None:
 
 
 async def exchange_runs(cache: RedisResultCache, quarantine: ResultQuarantine) -> None:
-    """Add the runs of the shared list to the quarantine, and the runs of the quarantine to the shared list."""
+    """Add the disputed runs of the list in Redis to the quarantine, and those of the quarantine to the list."""
     shared = await read_shared_runs(cache)
     if shared is None:
         return

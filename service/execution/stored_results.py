@@ -176,8 +176,8 @@ class StoredResults:
     async def read(self, names: tuple[str, ...], digest: str, requester: str) -> bytes | None:
         """Return the stored body with this digest, or None if it is missing or private to other groups.
 
-        The owner is looked up first, so that both cases take the same steps. Raise ResultQuarantined. `names` are the
-        resources that may have computed the body.
+        `names` are the resources that may have computed the body. The owner of `requester` is looked up first, so that
+        both cases take the same steps. Raise ResultQuarantined.
         """
         if self._owners is not None and not await self._owners.has_received(digest, requester):
             return None
@@ -215,8 +215,8 @@ class StoredResults:
         """Return a stored result of the same question with at least `digits` proved digits, or None.
 
         The result is None if no such result is stored, if its pointer is invalid, or if Redis is unavailable. Results
-        of inexpensive computations are looked up in memory only. Raise ResultQuarantined. A result that is fetched from
-        Redis is kept in memory, accounted to `requester`.
+        of computations that `quote` shows to be inexpensive are looked up in memory only. A result that is fetched from
+        Redis is kept in memory, accounted to `requester`. Raise ResultQuarantined.
         """
         name, question = computation.name, question_digest(computation.name, self.engine_version, request)
         found = self._memory.lookup(index_namespace(name), question)
@@ -241,11 +241,11 @@ class StoredResults:
     async def result_or_lease(
         self, shared: SharedCache, name: str, digest: str, cost: int, requester: str
     ) -> ComputedResult | Lease | None:
-        """Return the result of a digest from Redis, the lease (exclusive right) to compute it, or None.
+        """Return the result of a digest from Redis (`shared`), the lease (exclusive right) to compute it, or None.
 
         `name` is that of the resource, and `cost` the estimate in microseconds of CPU time. The result is None if Redis
         is unavailable, if the wait was too long, if computing is faster than the round trips, or if the result has a
-        number of a disputed run. Raise ResultQuarantined. A result is kept in memory, accounted to `requester`.
+        number of a disputed run. A result is kept in memory, accounted to `requester`. Raise ResultQuarantined.
         """
         found = await shared.result_or_lease(name, digest, cost)
         if isinstance(found, bytes) and found != MARKER and await self.rests_on_disputed(found):
@@ -258,11 +258,10 @@ class StoredResults:
         return ComputedResult(digest, body, "redis")
 
     def shared_for(self, quote: Quote) -> SharedCache | None:
-        """Return the shared cache in Redis for an expensive computation, or None.
+        """Return the shared cache in Redis for a computation with the estimate `quote`, or None.
 
-        The result is None without Redis, for a computation of the event loop, and below the cost floor. Computing an
-        inexpensive result is as fast as fetching it from Redis. Such results are not written either, because many
-        inexpensive results would evict expensive ones from a full Redis.
+        The result is None without Redis, for a computation of the event loop, and below the cost floor. Computing such
+        a result is as fast as fetching it, and many of them would evict expensive results from a full Redis.
         """
         if self._shared is None or quote.inline or quote.cost < self._shared.cost_floor:
             return None

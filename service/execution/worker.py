@@ -81,7 +81,7 @@ class WorkerError:
 
     @staticmethod
     def serialize(error: Exception) -> WorkerError:
-        """Return the serialized form of an exception. Use ForeignError if the exception cannot be restored."""
+        """Return the serialized form of an exception. One that cannot be restored becomes a ForeignError."""
         # After a MemoryError there may be no memory for the text of a traceback.
         text = "" if isinstance(error, MemoryError) else "".join(traceback.format_exception(error))
         try:
@@ -107,7 +107,7 @@ def initialise(
 
     The memory limit is in bytes and holds on Linux only. `niceness` is that of the operating system.
     """
-    end_with_service()
+    _end_with_service()
     for number in (signal.SIGTERM, signal.SIGALRM):  # a Python handler would wait for the end of a C call
         signal.signal(number, signal.SIG_DFL)
     if sys.platform == "linux":  # elsewhere the limit is not enforced, or counts shared libraries
@@ -119,19 +119,18 @@ def initialise(
     if warm_up is not None:
         warm_up()
     global _initial_bytes  # noqa: PLW0603 - of this process
-    _initial_bytes = resident_bytes()
+    _initial_bytes = _resident_bytes()
 
 
-def resident_bytes() -> int:
-    """Return the resident memory of this process in bytes, or 0 on systems without /proc."""
+def _resident_bytes() -> int:
+    # 0 on systems without /proc
     try:
         return int(STATM.read_bytes().split()[1]) * resource.getpagesize()
     except OSError:
         return 0
 
 
-def end_with_service() -> None:
-    """Ensure that this process ends when the service ends. End it at once if the service has ended."""
+def _end_with_service() -> None:
     end_with_parent()
     service = multiprocessing.parent_process()
     if service is None:
@@ -178,7 +177,7 @@ def execute(
         result = WorkerError.serialize(error)
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
-    return replace(result, retained_bytes=resident_bytes() - _initial_bytes)
+    return replace(result, retained_bytes=_resident_bytes() - _initial_bytes)
 
 
 def ping() -> None:

@@ -65,10 +65,7 @@ class ImportedState:
 
     @property
     def specifies_threat_model(self) -> bool:
-        """Whether the threat model of this state differs from the default of a request without one.
-
-        It is False for a state without a threat model.
-        """
+        """Whether the state has a threat model, and another one than a request without a threat model has."""
         usual = with_relation(WorstCaseThreatModel(type="worst_case"), self.mechanism)
         return self.threat_model not in (None, usual)
 

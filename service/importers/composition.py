@@ -11,8 +11,8 @@ from service.importers.reading import DraftSpec, SourceValue, strip_locations
 def repeat(source: SourceValue, inner: DraftSpec, count: SourceValue) -> DraftSpec:
     """Return the draft of `count` applications of the mechanism `inner`.
 
-    It is a DP-SGD run if the mechanism is a DP-SGD step. `source` is the part of the imported document to which errors
-    about the repetition refer.
+    The result is a DP-SGD run if the mechanism is a DP-SGD step. `source` is the part of the imported document to which
+    errors about the repetition refer.
     """
     step = _noise_and_rate(inner)
     if step is not None:

@@ -39,8 +39,7 @@ COLUMNS: Final = (
 )
 
 
-def is_above_one(rate: object) -> bool:
-    """Return whether a value is a number above 1, and so not a sampling rate."""
+def _is_above_one(rate: object) -> bool:
     return type(rate) in (int, float) and cast("float", rate) > 1
 
 
@@ -75,7 +74,7 @@ def read_state(state: SourceValue) -> ImportedRun:
             SourceValue(row, (*history.location, index)).reject(
                 "Must be three numbers: noise_multiplier, sample_rate and the number of steps."
             )
-        if is_above_one(cast("list[Any]", row)[1]):
+        if _is_above_one(cast("list[Any]", row)[1]):
             SourceValue(None, (*history.location, index, 1)).reject(COLUMNS)
     phases = (Phase(noise, rate, steps, index) for index, (noise, rate, steps) in enumerate(rows))
     run = merge_phases(phases, history, lambda index, column: (*history.location, index, column))

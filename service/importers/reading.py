@@ -196,7 +196,7 @@ def validate_draft(found: ImportedRun) -> ValidatedImport:
 
 
 def strip_locations(made: Any) -> Any:
-    """Return a draft of a mechanism as plain values, without the locations of its numbers in the imported state."""
+    """Return the draft `made` as plain values, without the locations of its numbers in the imported state."""
     if isinstance(made, SourceValue):
         return strip_locations(made.value)
     if isinstance(made, PhaseNumbers):

@@ -55,9 +55,9 @@ def smoothed_seconds(before: float | None, seconds: float, cpu_seconds: float, p
     """Update the mean number of seconds per point of a job with the measured times of a chunk.
 
     `before` is the previous mean, or None before the first chunk. The newest chunk has weight 0.3 in the mean.
-    `seconds` of wall-clock time and `cpu_seconds` were measured for all `points` of the chunk. CPU time counts, or
-    wall-clock time divided by MAX_STRETCH if that is longer: on a busy machine chunks wait for a processor, and shorter
-    chunks would not help.
+    `seconds` of wall-clock time and `cpu_seconds` were measured for all `points` of the chunk. CPU time counts, or half
+    the wall-clock time if that is longer: on a busy machine chunks wait for a processor, and shorter chunks would not
+    help.
     """
     newest = max(cpu_seconds, seconds / MAX_STRETCH) / points
     return newest if before is None else (1 - NEWEST_WEIGHT) * before + NEWEST_WEIGHT * newest
@@ -66,8 +66,8 @@ def smoothed_seconds(before: float | None, seconds: float, cpu_seconds: float, p
 def priority_class(work: float) -> int:
     """Return the priority class of a job from `work`, the estimated cost of the points already given to workers.
 
-    The cost is in microseconds of CPU time. Lower classes run first. Class 0 ends at LOWEST_CLASS_COST, and class n at
-    2^n times this cost. Jobs within a class run one after the other.
+    The cost is in microseconds of CPU time. Class 0 ends at two seconds, and class n at 2^n times this cost. Lower
+    classes run first, and the jobs of a class one after the other.
     """
     return int(work / LOWEST_CLASS_COST).bit_length()
 

@@ -50,10 +50,9 @@ STORE_REMEDIES: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueState:
-    """State of the job queue at the time `now`: active jobs, announced workers and the age limit of jobs.
+    """State of the job queue at the time `now` (seconds since 1970): active jobs and announced workers.
 
-    A worker counts as present for 15 s (WORKER_TIMEOUT_SECONDS) after its announcement. `now` is in seconds since 1970,
-    and a job must end within `age_seconds`.
+    A job must end within `age_seconds`.
     """
 
     active: Sequence[StoredJob]
@@ -62,7 +61,7 @@ class QueueState:
     now: float
 
     def present_workers(self) -> list[Worker]:
-        """Return the workers that announced themselves within the last WORKER_TIMEOUT_SECONDS."""
+        """Return the workers that announced themselves within the last 15 seconds before `now`."""
         return [worker for worker in self.workers if self.now - worker.seen <= WORKER_TIMEOUT_SECONDS]
 
 

@@ -103,11 +103,13 @@ class JobRepository(Protocol):
         """Store a new job, whose first chunks may have `size` points, and return the job.
 
         `request` is the JSON of the request, `key` the idempotency key or None, and `fingerprint` identifies the body.
-        Return the existing job if the requester has sent this key with this body before. `quota` limits the bytes of
-        all requesters together, and the active jobs. A requester may hold what the others leave free of these bytes.
-        While it would hold more, the oldest ended job is removed of the requester that stores the most then, which may
-        be this one. Nobody who stores less than this requester loses a job. Raise IdempotencyKeyReused for a key of
-        another body, and QueueFull if the requester would still hold too much or has too many active jobs.
+        Return the existing job if the requester has sent this key with this body before. Raise IdempotencyKeyReused for
+        a key of another body.
+
+        `quota` limits the active jobs and the bytes of all requesters together. A requester may hold at most as many of
+        these bytes as stay free. To make room, the oldest ended jobs of the requesters that store the most are removed,
+        but of none that stores less than this requester. Raise QueueFull if this is not enough, or if the requester has
+        too many active jobs.
         """
         ...
 
@@ -196,7 +198,7 @@ class JobRepository(Protocol):
     def orphans(self, engine_version: str, seconds: float) -> Sequence[StoredJob]:
         """Return active jobs of other engine versions that have no worker.
 
-        Such a job has not changed for `seconds`, and no worker of its version announced itself within that time.
+        An orphan has not changed for `seconds`, and no worker of its version announced itself within that time.
         """
         ...
 
@@ -224,8 +226,8 @@ class JobRepository(Protocol):
     def dispatched_chunks(self, job_id: str) -> Sequence[DispatchedChunk]:
         """Return the chunks (ranges of points) of a job that were given to workers and have no results yet.
 
-        They are in the order of their points. Requeued chunks belong to them, without a worker. Raise JobNotFound for
-        an unknown job.
+        The chunks are in the order of their points. Requeued chunks are among them, without a worker. Raise JobNotFound
+        for an unknown job.
         """
         ...
 

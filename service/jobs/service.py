@@ -148,7 +148,7 @@ class JobService:
     async def get(self, job_id: str, requester: str) -> StoredJob:
         """Return the current state of the job `job_id`.
 
-        Raise JobNotFound, also for the job of another owner than the requester, and JobsUnavailable.
+        Raise JobNotFound, also for the job of another owner than `requester`, and JobsUnavailable.
         """
         job = await self._in_thread(self.repository.get, job_id)
         if job.owner != owner_of(requester):
@@ -165,7 +165,7 @@ class JobService:
     async def cancel(self, job_id: str, requester: str) -> StoredJob:
         """Cancel the job `job_id`, unless it has ended, and return it.
 
-        Raise JobNotFound and JobsUnavailable, as `get`: a job is found for its owner only.
+        Raise JobNotFound, also for the job of another owner than `requester`, and JobsUnavailable.
         """
         await self.get(job_id, requester)
         job = await self._in_thread(self.repository.cancel, job_id)
@@ -179,7 +179,7 @@ class JobService:
 
         The next start is the first point of the next page, or None after the last point, and for an ended job without
         further results. The lines of an active job stop before the first missing point. Raise PageBeyondEnd,
-        JobNotFound and JobsUnavailable.
+        JobsUnavailable, and JobNotFound, also for the job of another owner than `requester`.
         """
         job = await self.get(job_id, requester)
         if start >= job.total:
@@ -204,8 +204,8 @@ class JobService:
     async def stream_results(self, job_id: str, requester: str, start: int) -> AsyncGenerator[list[bytes]]:
         """Yield the result lines (JSON) of all points from `start` on, as workers save them.
 
-        The stream ends when the job has ended, and skips points that an ended job did not compute. Raise JobNotFound
-        and JobsUnavailable.
+        The stream ends when the job has ended, and skips points that an ended job did not compute. Raise
+        JobsUnavailable, and JobNotFound, also for the job of another owner than `requester`.
         """
         place = start
         while True:
@@ -224,7 +224,7 @@ class JobService:
 
         A revision counts the changes of a job. Changes within 0.5 s may give one state. Without a change, the state is
         yielded every MAX_EVENT_INTERVAL_SECONDS (1.5 s). The last yielded state is that of the ended job. Raise
-        JobNotFound and JobsUnavailable.
+        JobsUnavailable, and JobNotFound, also for the job of another owner than `requester`.
         """
         loop = asyncio.get_running_loop()
         last_event = loop.time()
@@ -238,9 +238,9 @@ class JobService:
             await asyncio.sleep(POLL_SECONDS)
 
     async def wait_ended(self, job_id: str, requester: str, seconds: float) -> StoredJob:
-        """Wait until the job `job_id` has ended, for at most `seconds`, and return its state.
+        """Wait until the job `job_id` has ended, for at most `seconds`, and return its state then.
 
-        After `seconds` it is the state of a job that is still active. Raise JobNotFound and JobsUnavailable.
+        Raise JobsUnavailable, and JobNotFound, also for the job of another owner than `requester`.
         """
         loop = asyncio.get_running_loop()
         until = loop.time() + seconds

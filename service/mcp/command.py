@@ -25,7 +25,7 @@ def run_mcp(address: tuple[str, int] | None) -> int:
     settings = settings.model_copy(update={"operator_bind": None})  # which is the port of a service
     if address is not None and not may_serve(settings, address[0]):
         return PROBLEM_EXIT_CODE
-    streams = claim_standard_streams() if address is None else (0, 0)
+    streams = _claim_standard_streams() if address is None else (0, 0)
     from service.execution.forking import start_fork_server
     from service.preloaded import preloaded_modules
 
@@ -47,12 +47,8 @@ def run_mcp(address: tuple[str, int] | None) -> int:
     return 0
 
 
-def claim_standard_streams() -> tuple[int, int]:
-    """Return private descriptors of standard input and output.
-
-    Afterwards, prints of this process and its children go to standard error, so that only the protocol is on standard
-    output.
-    """
+def _claim_standard_streams() -> tuple[int, int]:
+    # prints of this process and its children go to standard error, so that only the protocol is on standard output
     private = os.dup(0), os.dup(1)
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)

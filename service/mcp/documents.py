@@ -32,7 +32,7 @@ def listed_documents() -> list[Resource]:
             mime_type="application/json",
         )
     ]
-    pages = guide_pages()
+    pages = _guide_pages()
     if "errata" in pages:
         title = "Errors in papers, with the right form"
         found.append(Resource(name="errata", uri=ERRATA, title=title, mime_type="text/plain"))
@@ -49,18 +49,15 @@ def document(uri: str) -> TextResourceContents | None:
         text = catalogue(ENGINE_VERSION, ()).model_dump_json(exclude_none=True)
         return TextResourceContents(uri=uri, mime_type="application/json", text=text)
     name = "errata" if uri == ERRATA else uri.removeprefix(GUIDE) if uri.startswith(GUIDE) else ""
-    page = guide_pages().get(name)
+    page = _guide_pages().get(name)
     if page is None:
         return None
     return TextResourceContents(uri=uri, mime_type="text/plain", text=page["text"])
 
 
 @cache
-def guide_pages() -> Mapping[str, Mapping[str, str]]:
-    """Return the `title` and `text` of every page of the guide, by the name of the page.
-
-    The mapping is empty before the guide is built.
-    """
+def _guide_pages() -> Mapping[str, Mapping[str, str]]:
+    # empty before the guide is built
     file = files("service").joinpath(*INDEX)
     if not file.is_file():
         return {}

@@ -86,8 +86,7 @@ ProtocolServer = Server[AppServices]
 
 
 @asynccontextmanager
-async def run_protocol_server(settings: Settings, metrics: Metrics) -> AsyncGenerator[ProtocolServer]:
-    """Start the services, and yield a server of the Model Context Protocol that all its sessions share."""
+async def _run_protocol_server(settings: Settings, metrics: Metrics) -> AsyncGenerator[ProtocolServer]:
     version = distribution_version(DISTRIBUTION)
     settings = settings.model_copy(update={"data_folder": None})  # jobs of a service are not touched
     async with run_services(settings, metrics, make_logger(settings.log_level), version) as services:
@@ -172,8 +171,8 @@ def _waiting_client(context: Context) -> WaitingClient:
     return WaitingClient(requester, wait_disconnected, None if limits is None else limits.account(requester))
 
 
-def is_worth_logging(record: logging.LogRecord) -> bool:
-    """Return whether a log record of the MCP library reports more than the disconnection of a client."""
+def _is_worth_logging(record: logging.LogRecord) -> bool:
+    # more than the disconnection of a client
     return not (record.exc_info and isinstance(record.exc_info[1], ClientDisconnect))
 
 
@@ -191,14 +190,14 @@ async def _read_resource(_context: Context, params: ReadResourceRequestParams) -
 async def serve_stdio(settings: Settings, stdin: int, stdout: int) -> None:
     """Serve the Model Context Protocol on two file descriptors.
 
-    It ends at the end of the input, when the output is closed, or at a signal.
+    The call returns at the end of the input, when the output is closed, or at a signal.
     """
-    loop, stop = asyncio.get_running_loop(), cancel_at_signals()
+    loop, stop = asyncio.get_running_loop(), _cancel_at_signals()
     output = LineWriter(stdout)
     lines = answer_invalid_lines(read_lines(stdin, LONGEST_LINE * settings.max_body_bytes), output)
     streams = cast("anyio.AsyncFile[str]", lines), cast("anyio.AsyncFile[str]", output)
     with suppress(asyncio.CancelledError):
-        async with run_protocol_server(settings, Metrics(CollectorRegistry(), ENGINE_VERSION)) as server:
+        async with _run_protocol_server(settings, Metrics(CollectorRegistry(), ENGINE_VERSION)) as server:
             try:
                 async with stdio_server(*streams) as (requests, responses):
                     await server.run(requests, responses, server.create_initialization_options())
@@ -221,22 +220,22 @@ async def serve_http(settings: Settings, host: str, port: int, listening: socket
         allowed_hosts=hosts,
         allowed_origins=[f"http://{each}" for each in hosts],
     )
-    logging.getLogger("mcp.server.streamable_http").addFilter(is_worth_logging)
+    logging.getLogger("mcp.server.streamable_http").addFilter(_is_worth_logging)
     metrics = Metrics(CollectorRegistry(), ENGINE_VERSION)
-    cancel_at_signals()  # until the server handles them
+    _cancel_at_signals()  # until the server handles them
     closed = requires_credentials(settings, host)
     authenticator = build_authenticator(settings, make_logger(settings.log_level)) if closed else None
     with suppress(asyncio.CancelledError):
         async with (
             nullcontext() if authenticator is None else authenticator.running(),
-            run_protocol_server(settings, metrics) as server,
+            _run_protocol_server(settings, metrics) as server,
         ):
             configuration = _http_configuration(server, settings, metrics, security, authenticator)
             await _EndingServer(configuration).serve([listening])
 
 
-def cancel_at_signals() -> Callable[[], bool]:
-    """Cancel the current task at a signal that ends the process. Return a function that cancels the task at once."""
+def _cancel_at_signals() -> Callable[[], bool]:
+    # the returned function cancels the task at once
     stop = cast("asyncio.Task[None]", asyncio.current_task()).cancel
     for each in SIGNALS:
         asyncio.get_running_loop().add_signal_handler(each, stop)

@@ -26,7 +26,7 @@ async def read_lines(descriptor: int, longest: int) -> AsyncGenerator[str]:
     """
     os.set_blocking(descriptor, True)
     line = bytearray()
-    while part := await in_daemon_thread(lambda: os.read(descriptor, READ_BYTES)):
+    while part := await _in_daemon_thread(lambda: os.read(descriptor, READ_BYTES)):
         *ended, rest = part.split(b"\n")
         for each in ended:
             yield (line + each)[:longest].decode(errors="replace")
@@ -47,7 +47,7 @@ class LineWriter:
     async def write(self, text: str) -> None:
         """Write a text completely. Raise OSError, for example if the client has closed the stream."""
         async with self._turn:
-            await in_daemon_thread(lambda: self._write(text.encode(errors="backslashreplace")))
+            await _in_daemon_thread(lambda: self._write(text.encode(errors="backslashreplace")))
 
     async def flush(self) -> None:
         """Do nothing, because `write` buffers nothing."""
@@ -58,12 +58,9 @@ class LineWriter:
             left = left[os.write(self._descriptor, left) :]
 
 
-async def in_daemon_thread(function: Callable[[], Result]) -> Result:
-    """Return the result of a blocking function that runs in a thread of its own, or raise its OSError.
-
-    The function must raise no other errors. After a cancellation the thread continues without effect until the process
-    ends.
-    """
+async def _in_daemon_thread(function: Callable[[], Result]) -> Result:
+    # `function` raises no other error than OSError. After a cancellation the thread continues without effect until the
+    # process ends.
     loop = asyncio.get_running_loop()
     done: asyncio.Future[Result] = loop.create_future()
 

@@ -91,11 +91,7 @@ def shown_digests(response: Result, results: DependencyResults) -> list[str]:
     return [each.digest for each in (response, *results) if each is not None]
 
 
-def curves_charts(response: CurvesResponse, _: DependencyResults) -> list[Spec]:
-    """Return Vega-Lite charts of power against false positive rate, and of the widths of the enclosures.
-
-    The second chart is left out if no curve has bounds.
-    """
+def _curves_charts(response: CurvesResponse, _: DependencyResults) -> list[Spec]:
     return list(_curves(series_of(response), run_title(response.mechanism)))
 
 
@@ -106,8 +102,7 @@ def _curves(series: Sequence[Series], subtitle: str) -> Iterator[Spec]:
         yield strip
 
 
-def comparison_dependencies(response: ComparisonsResponse) -> list[Dependency]:
-    """Return a request for the trade-off curve of each compared run."""
+def _comparison_dependencies(response: ComparisonsResponse) -> list[Dependency]:
     return [
         Dependency(
             "curves",
@@ -123,12 +118,7 @@ def comparison_dependencies(response: ComparisonsResponse) -> list[Dependency]:
     ]
 
 
-def comparison_charts(response: ComparisonsResponse, results: DependencyResults) -> list[Spec]:
-    """Return one chart with the trade-off curves of all runs, and a chart of the widths of their enclosures.
-
-    `results` has the answers to the requests of `comparison_dependencies`, in their order. A run without an answer
-    (None) has no curve. The second chart is left out if no curve has bounds.
-    """
+def _comparison_charts(response: ComparisonsResponse, results: DependencyResults) -> list[Spec]:
     series = [
         first_curve_series(run.name, curves)._replace(worst=False)  # what one run excludes, another one allows
         for run, curves in zip(response.runs, results, strict=True)
@@ -141,9 +131,9 @@ def comparison_charts(response: ComparisonsResponse, results: DependencyResults)
 def assessment_dependencies(response: AssessmentsResponse) -> list[Dependency]:
     """Return the further requests that the charts of an assessment need.
 
-    They are for the curves of all attackers but those with an assumption that is attested not to hold, and for the
-    charts of epsilon. An attacker that was too expensive for the assessment has a request if its estimated cost is at
-    most 10 s. The list is empty if nothing is proved about the run.
+    One request is for the curves of all attackers but those with an assumption that is attested not to hold, and others
+    are for the charts of epsilon. An attacker that was too expensive for the assessment has a request if its estimated
+    cost is at most 10 s. The list is empty if nothing is proved about the run.
     """
     # Imported where it is used: pictures are known at import, computations are not.
     from service.resources.assessments.attackers import relaxed_attackers
@@ -192,12 +182,7 @@ def _curves_at_epsilon(response: AssessmentsResponse, epsilon: float) -> Iterato
         yield Dependency("bounds", BoundsRequest(mechanism=fit, questions=asked), "fit")
 
 
-def assessment_charts(response: AssessmentsResponse, results: DependencyResults) -> list[Spec]:
-    """Return charts of an assessment: power, reconstruction, (epsilon, delta) pairs and widths of enclosures.
-
-    `results` has the answers to the requests of `assessment_dependencies`, in their order. Charts whose answers are
-    missing (None) are left out. If nothing is proved about the run, return a single chart without curves.
-    """
+def _assessment_charts(response: AssessmentsResponse, results: DependencyResults) -> list[Spec]:
     if not response.summary.bounded:
         return [unproved([with_full_stop(response.summary.title), response.summary.sentence])]
     parts: dict[str, list[Result | None]] = {}
@@ -257,17 +242,16 @@ def _finite_epsilon(response: AssessmentsResponse) -> float | None:
     return upper if upper is not None and math.isfinite(upper) and upper <= LARGEST_EPSILON / 2 else None
 
 
-def sweep_charts(response: SweepsResponse, _: DependencyResults) -> list[Spec]:
-    """Return a chart for each answer of a sweep, against the varied number with the most values."""
+def _sweep_charts(response: SweepsResponse, _: DependencyResults) -> list[Spec]:
     varied = {pointer.removeprefix("/mechanism/") for pointer in response.columns}
     subtitle = with_full_stop(describe_mechanism(response.mechanism, without=varied))
     return [sweep(response, place, [subtitle]) for place in range(len(response.answers))]
 
 
 CHART_SOURCES: Final[Mapping[str, ChartSource]] = {
-    "curves": ChartSource(curves_charts),
-    "sweeps": ChartSource(sweep_charts),
-    "comparisons": ChartSource(comparison_charts, comparison_dependencies),
-    "assessments": ChartSource(assessment_charts, assessment_dependencies),
+    "curves": ChartSource(_curves_charts),
+    "sweeps": ChartSource(_sweep_charts),
+    "comparisons": ChartSource(_comparison_charts, _comparison_dependencies),
+    "assessments": ChartSource(_assessment_charts, assessment_dependencies),
 }
 """Charts by the name of the resource."""

@@ -21,7 +21,7 @@ ResponseFields: TypeAlias = dict[str, Any]
 """Fields of a response in their order. A dict avoids models, which would cost as much as the answers."""
 
 
-def no_ground_truth(_: BaseModel) -> None:
+def _no_ground_truth(_: BaseModel) -> None:
     """Return None, because requests of this resource have no ground truth (result with many proved digits)."""
 
 
@@ -179,7 +179,7 @@ class Computation(Generic[RequestT, ResponseT]):
     response_type: type[ResponseT]
     function: Callable[[RequestT, str, str], ResponseT | ResponseFields]
     quote: Callable[[RequestT], Quote]
-    ground_truth_digits: Callable[[RequestT], int | None] = no_ground_truth
+    ground_truth_digits: Callable[[RequestT], int | None] = _no_ground_truth
     read_archive: Callable[[bytes], RequestT] | None = None
     files: tuple[str, ...] = ()
     bare_member: str = ""

@@ -263,7 +263,7 @@ def _cap_note(own: Any, value: Any) -> tuple[str, ...]:
 
 
 def curves_of(plans: Mapping[str, Plan]) -> dict[str, TradeOffPair]:
-    """Return the trade-off curves of all engines that serve a mechanism, by method. Engines that refuse are left out.
+    """Return the trade-off curves of `plans` by method. Engines that refuse the mechanism are left out.
 
     Building curves is inexpensive: engines work when curves are evaluated.
     """

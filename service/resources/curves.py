@@ -86,11 +86,7 @@ def _response(request: CurvesRequest, planned: CurvePlans, digest: str, engine_v
     }
 
 
-def curves_quote(request: CurvesRequest) -> Quote:
-    """Return the estimated cost of all trade-off curves of a request, in microseconds of CPU time.
-
-    It includes the points to write and the comparisons of engines.
-    """
+def _curves_quote(request: CurvesRequest) -> Quote:
     return _quote(request, lambda: _planned(request))
 
 
@@ -229,6 +225,6 @@ CURVES: Final = Computation(
     request_type=CurvesRequest,
     response_type=CurvesResponse,
     function=compute_curves,
-    quote=curves_quote,
+    quote=_curves_quote,
     ends_early=True,
 )

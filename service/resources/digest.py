@@ -42,11 +42,11 @@ def bytes_digest(canonical: bytes) -> str:
 
 
 def canonical_text(value: Any) -> str:
-    """Return the canonical JSON text (RFC 8785) of plain data or a model, as `rfc8785.dumps` writes it.
+    """Return the canonical JSON text (RFC 8785) of `value`, plain data or a model, as `rfc8785.dumps` writes it.
 
-    Model fields that hold None are omitted, and so are words that equal an omitted default. This function needs a
-    quarter of the time of `rfc8785.dumps` and runs for every request. It handles only plain cases. Huge numbers,
-    strings with escapes and data without a canonical form are passed to `rfc8785`. `value` is the data or the model.
+    Model fields that hold None are omitted, and so are words that equal an omitted default. The function needs a
+    quarter of the time of `rfc8785.dumps`, to which it passes huge numbers, strings with escapes and data without a
+    canonical form.
     """
     kind = cast("type[object]", type(value))
     if kind is float:

@@ -57,9 +57,9 @@ def quote(
 ) -> Quote:
     """Return the joint estimated cost, in microseconds of CPU time, of evaluations with the engines of `plans`.
 
-    The event loop computes the request only if all plans have a ceiling (largest cost) and their sum is at most
-    INLINE_LIMIT. The cost is at most the allowance, at which evaluations end. A ground truth (many proved digits) has
-    no such end. If its estimate certainly exceeds the limit, the request needs a job.
+    The event loop computes the request only if all plans have a ceiling (largest cost) and their sum is at most 10 ms.
+    The cost is at most the allowance, at which evaluations end. A ground truth (many proved digits) has no such end. If
+    its estimate certainly exceeds the limit, the request needs a job.
 
     `cost_of` returns the cost of the evaluations by a cost model. `beside` is the cost of other work for the request,
     in microseconds. `prepared` answers the request from these plans.
@@ -96,8 +96,8 @@ UNPRICED_BASE, UNPRICED_PART, UNPRICED_MOST = 300_000, 500, 15_000_000
 def unpriced(mechanism: MechanismSpec, threat_models: Sequence[ThreatModelSpec], readings: int) -> Quote | None:
     """Return the estimated cost of a description with more than 600 parts, from their number alone.
 
-    Return None for fewer parts (`parts_of`), which are estimated one by one. More parts would block the event loop.
-    `readings` is the number of evaluations of trade-off curves.
+    The description is a mechanism with its attackers. Return None for fewer parts (`parts_of`), which are estimated one
+    by one. More parts would block the event loop. `readings` is the number of evaluations of trade-off curves.
     """
     if is_one_step(mechanism) and all(type(each) is WorstCaseThreatModel for each in threat_models):
         return None  # the number of threat models is below the limit

@@ -18,11 +18,7 @@ MOST_INLINE: Final = 600
 """Largest number of values of a state that the event loop converts. Their conversion blocks the loop only briefly."""
 
 
-def compute_imports(request: ImportsRequest, digest: str, engine_version: str) -> ResponseFields:
-    """Return the run that the state of another library describes, and the properties that the state leaves open.
-
-    `digest` and `engine_version` become fields of the response.
-    """
+def _compute_imports(request: ImportsRequest, digest: str, engine_version: str) -> ResponseFields:
     found = import_state(request.format, request.content)
     try:
         known = caveats(mechanism_of(found.mechanism))
@@ -41,8 +37,7 @@ def compute_imports(request: ImportsRequest, digest: str, engine_version: str) -
     }
 
 
-def imports_quote(request: ImportsRequest) -> Quote:
-    """Return the estimated cost of an import, in microseconds of CPU time, from the number of values in the state."""
+def _imports_quote(request: ImportsRequest) -> Quote:
     values = _values(request.content)
     return Quote(BASE_COST + VALUE_COST * values, inline=values <= MOST_INLINE)
 
@@ -61,7 +56,7 @@ IMPORTS: Final = Computation(
     examples=IMPORTS_EXAMPLES,
     request_type=ImportsRequest,
     response_type=ImportsResponse,
-    function=compute_imports,
-    quote=imports_quote,
+    function=_compute_imports,
+    quote=_imports_quote,
     bare_member="content",
 )

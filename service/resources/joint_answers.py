@@ -109,8 +109,8 @@ def implied_curves(
 ) -> dict[Direction, TradeOffPair]:
     """Return curves with the bounds that known answers imply for all other numbers, by direction.
 
-    `answers` are those of `curves` to `questions`. Both curves of a returned pair belong to the key: add, remove or
-    both. They never evaluate `curves`.
+    `answers` are those of `curves` to `questions`. The key of a returned pair is add, remove or both, and both curves
+    of the pair are that of the key. Reading their numbers costs no evaluation of `curves`.
     """
     family = _bounds_by_direction(curves, questions, answers, Evidence.CERTIFIED)
     known: dict[Direction, KnownBounds] = {name: family.known_bounds(name) for name in SWAPPED}

@@ -70,7 +70,7 @@ def quote_nested(request: BoundsRequest, places: Mapping[str, str]) -> Quote:
 
 
 def resolved_requests_of(quotes: Mapping[Key, Quote]) -> dict[Key, ResolvedRequest]:
-    """Return the requests with their chosen engines that were made for these estimates, by the same keys.
+    """Return the requests with chosen engines that belong to the estimates `quotes`, by the same keys.
 
     Estimates that were made without choosing engines are left out.
     """

@@ -83,7 +83,7 @@ def enclosed_number(enclosure: Enclosure, safe_end: SafeEnd) -> EnclosedNumber:
 def enclosed_numbers(bounds: EnclosureArray, safe_end: SafeEnd, evidence: Evidence) -> list[EnclosedNumber]:
     """Return an array of numbers with their bounds in the format of responses, one object for each number.
 
-    The bound `safe_end` ("lower" or "upper") is the value of each number.
+    The bound `safe_end` ("lower" or "upper") is the value of each number. With asymptotic `evidence`, bounds are null.
     """
     lower, upper = bounds.lower.tolist(), bounds.upper.tolist()
     value = lower if safe_end == "lower" else upper
@@ -100,7 +100,7 @@ def enclosed_numbers(bounds: EnclosureArray, safe_end: SafeEnd, evidence: Eviden
 def enclosed_column(bounds: EnclosureArray, safe_end: SafeEnd, evidence: Evidence) -> EnclosedColumn:
     """Return an array of numbers with their bounds in the format of responses, one list for each field.
 
-    The bound `safe_end` ("lower" or "upper") is the value of each number.
+    The bound `safe_end` ("lower" or "upper") is the value of each number. With asymptotic `evidence`, bounds are null.
     """
     lower, upper = bounds.lower.tolist(), bounds.upper.tolist()
     bounded = evidence is not Evidence.ASYMPTOTIC

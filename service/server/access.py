@@ -113,9 +113,9 @@ def key_store(settings: Settings) -> KeyStore:
 
 
 def build_authenticator(settings: Settings, logger: FilteringBoundLogger) -> Authenticator:
-    """Return the check of credentials that the settings describe.
+    """Return the check of credentials that the settings describe. Raise KeyStoreError.
 
-    It checks nothing before it runs. Raise KeyStoreError.
+    Nothing is checked outside its context `running`.
     """
     keys = KeyRing(key_store(settings), _failure_logger(logger, "keys"))
     issuer, audience, place = settings.token_issuer, settings.token_audience, settings.token_jwks

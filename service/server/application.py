@@ -77,7 +77,7 @@ def create_app(settings: Settings, operators: socket.socket | None = None, host:
     logger = make_logger(settings.log_level)
     draining = Event()
     traced = RequestTracing(facts_of_request)
-    telemetry = telemetry_layer(metrics, logger)
+    telemetry = _telemetry_layer(metrics, logger)
     is_closed = requires_credentials(settings, host)
     are_operators_closed = operators_require_credentials(settings, host)
     authenticator = build_authenticator(settings, logger) if is_closed or are_operators_closed else None
@@ -94,18 +94,18 @@ def create_app(settings: Settings, operators: socket.socket | None = None, host:
                 services.readiness.is_draining = draining.is_set
                 if authenticator is not None:
                     services.readiness.authentication_failure = authenticator.failure
-                by_operator = partial(telemetry, requester_of=operator_of)
+                by_operator = partial(telemetry, requester_of=_operator_of)
                 protection = access_layer(authenticator if are_operators_closed else None)
                 async with serve_on_socket(operator_application(services, by_operator, protection), operators):
                     logger.info("started", version=version, engine_version=ENGINE_VERSION)
                     yield {"services": services}
         logger.info("stopped")
 
-    app = build_framework(version, lifespan)
-    add_routes(app, settings)
+    app = _build_framework(version, lifespan)
+    _add_routes(app, settings)
     problem_responses.install(app)
     protection = access_layer(authenticator if is_closed else None)
-    add_layers(app, partial(telemetry, requester_of=requester_from_scope), protection, settings.cors_origins)
+    _add_layers(app, partial(telemetry, requester_of=requester_from_scope), protection, settings.cors_origins)
     if settings.traces_endpoint is not None:
         app.wrap(traced.around)
     app.state.metrics = metrics  # for the server, which counts what never comes as far as the application
@@ -113,8 +113,8 @@ def create_app(settings: Settings, operators: socket.socket | None = None, host:
     return app
 
 
-def add_routes(app: FastAPI, settings: Settings) -> None:
-    """Add all routes to an application, and its published document. Pages and probes ignore unknown parameters."""
+def _add_routes(app: FastAPI, settings: Settings) -> None:
+    # pages and probes ignore unknown parameters
     offered = resources()
     app.router.routes[:0] = map(computations.route_of, offered)  # requested most, matched first
     people = (explorer_page.router, documentation_pages.router(*documentation_pages.GUIDE), problem_pages.router)
@@ -128,11 +128,8 @@ def add_routes(app: FastAPI, settings: Settings) -> None:
     document.install(app, tuple(computation.request_type for computation in offered))
 
 
-def telemetry_layer(metrics: Metrics, logger: FilteringBoundLogger) -> partial[HttpTelemetry]:
-    """Return the middleware that counts and logs requests, except for its argument `requester_of`.
-
-    The caller adds that function, which depends on the port.
-    """
+def _telemetry_layer(metrics: Metrics, logger: FilteringBoundLogger) -> partial[HttpTelemetry]:
+    # the caller adds `requester_of`, which depends on the port
     return partial(
         HttpTelemetry,
         metrics=metrics,
@@ -143,8 +140,7 @@ def telemetry_layer(metrics: Metrics, logger: FilteringBoundLogger) -> partial[H
     )
 
 
-def operator_of(_: Scope) -> str:
-    """Return the requester of every request to the operator port."""
+def _operator_of(_: Scope) -> str:
     return "operator"
 
 
@@ -166,17 +162,14 @@ def access_layer(authenticator: Authenticator | None) -> Callable[[ASGIApp], ASG
     )
 
 
-def add_layers(
+def _add_layers(
     app: FastPathApplication,
     telemetry: Callable[[ASGIApp], HttpTelemetry],
     protection: Callable[[ASGIApp], ASGIApp],
     cors_origins: tuple[str, ...],
 ) -> None:
-    """Put the middleware around an application that has all its routes, from the inside out.
-
-    Credentials are checked after the request has its id, so that refusals are counted and logged, and before anything
-    else. Preflights of browsers have no credentials and are answered outside.
-    """
+    # From the inside out. Credentials are checked after the request has its id, so that refusals are counted and
+    # logged, and before anything else. Preflights of browsers have no credentials and are answered outside.
     app.add_middleware(HeadAsGet)
     app.add_middleware(CallerContext)
     app.add_middleware(protection)
@@ -188,10 +181,9 @@ def add_layers(
         app.wrap(cross_origin_access(cors_origins))
 
 
-def build_framework(
+def _build_framework(
     version: str, lifespan: Callable[[FastAPI], AbstractAsyncContextManager[dict[str, AppServices]]]
 ) -> FastPathApplication:
-    """Return the HTTP application without routes, with the metadata of the published document."""
     return FastPathApplication(
         title="Privacy bounds",
         summary="Certified bounds on what an attacker can learn from a differentially private release.",

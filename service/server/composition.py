@@ -72,25 +72,25 @@ async def run_services(
     make_pool = pool_factory(settings, metrics)
     pool = make_pool(worker_count=settings.worker_count, niceness=settings.worker_niceness)
     async with (
-        ended_aside(open_audit(settings, metrics, logger)) as audit,
-        run_work_limits(settings, metrics, logger) as work_limits,
-        connect_redis(settings, metrics, logger) as (link, shared),
+        _ended_aside(open_audit(settings, metrics, logger)) as audit,
+        _run_work_limits(settings, metrics, logger) as work_limits,
+        _connect_redis(settings, metrics, logger) as (link, shared),
     ):
         memory = InMemoryResultCache(settings.memory_cache_entries, settings.memory_cache_bytes)
         owners = ResultOwners(settings.memory_cache_entries, shared) if are_results_private else None
-        siblings = build_sibling_processes(memory, owners)
-        workers = build_workers(settings, metrics, pool, make_pool)
-        signer = None if settings.signing_keys is None else read_signer(settings.signing_keys)
-        results = build_results(settings, logger, memory, shared, siblings, owners, keeps_requests=signer is not None)
-        runner = build_runner(settings, results, workers, metrics, tracing)
+        siblings = _build_sibling_processes(memory, owners)
+        workers = _build_workers(settings, metrics, pool, make_pool)
+        signer = None if settings.signing_keys is None else _read_signer(settings.signing_keys)
+        results = _build_results(settings, logger, memory, shared, siblings, owners, keeps_requests=signer is not None)
+        runner = _build_runner(settings, results, workers, metrics, tracing)
         checking = make_pool(worker_count=1, niceness=LOWEST_PRIORITY)
         checker = build_cross_checker(settings, runner, checking, metrics, logger)
-        board = build_chart_renderer(settings, metrics)
-        readiness = build_readiness(settings, pool, link, results, audit)
+        board = _build_chart_renderer(settings, metrics)
+        readiness = _build_readiness(settings, pool, link, results, audit)
         for_jobs = partial(make_pool, worker_count=settings.job_workers, niceness=job_niceness(settings))
         async with (
-            run_processes(workers, board, readiness, metrics),
-            run_exchange(siblings, checker, shared, results),
+            _run_processes(workers, board, readiness, metrics),
+            _run_exchange(siblings, checker, shared, results),
             run_jobs(settings, for_jobs, runner, metrics, logger, audit, tracing) as running_jobs,
         ):
             readiness.jobs = running_jobs.condition
@@ -98,8 +98,8 @@ async def run_services(
                 settings=settings,
                 runner=runner,
                 renderings=RenderingService(runner, board, memory, settings.worker_count),
-                upload_memory=build_body_budget(LARGEST_UPLOADS_AT_ONCE * settings.max_upload_bytes, metrics),
-                json_memory=build_body_budget(LARGEST_BODIES_AT_ONCE * settings.max_body_bytes, metrics),
+                upload_memory=_build_body_budget(LARGEST_UPLOADS_AT_ONCE * settings.max_upload_bytes, metrics),
+                json_memory=_build_body_budget(LARGEST_BODIES_AT_ONCE * settings.max_body_bytes, metrics),
                 readiness=readiness,
                 jobs=running_jobs,
                 validate=validate_with_imports,
@@ -111,13 +111,9 @@ async def run_services(
             )
 
 
-def build_workers(
+def _build_workers(
     settings: Settings, metrics: Metrics, pool: WorkerPool, make_pool: Callable[..., WorkerPool]
 ) -> Workers:
-    """Return the queue of computations in front of a process pool.
-
-    `pool` has the processes, and `make_pool` builds another pool. One process is in reserve for short computations.
-    """
     reserve = make_pool(
         worker_count=1,
         niceness=settings.worker_niceness // 2,  # ahead of long work
@@ -135,13 +131,12 @@ def build_workers(
 
 
 @asynccontextmanager
-async def run_processes(
+async def _run_processes(
     workers: Workers, board: ChartRenderer, readiness: Readiness, metrics: Metrics
 ) -> AsyncGenerator[None]:
-    """Start the workers and measure the lag of the event loop while a block runs, and close all processes after it."""
     watching = asyncio.create_task(measure_loop_lag(metrics))
     try:
-        await preload(workers, readiness)
+        await _preload(workers, readiness)
         yield
     finally:
         watching.cancel()
@@ -150,10 +145,9 @@ async def run_processes(
 
 
 @asynccontextmanager
-async def run_exchange(
+async def _run_exchange(
     siblings: SiblingProcesses | None, checker: CrossChecker, shared: SharedCache | None, results: StoredResults
 ) -> AsyncGenerator[None]:
-    """Check answers while a block runs, and exchange results and disputed runs with the other processes."""
     async with (
         nullcontext() if siblings is None else siblings.serve(),
         checker.run(),
@@ -163,8 +157,8 @@ async def run_exchange(
 
 
 @asynccontextmanager
-async def ended_aside(block: AbstractContextManager[Entered]) -> AsyncGenerator[Entered]:
-    """Enter the context manager `block` at once, and leave it in a thread, because its end may wait for a disk."""
+async def _ended_aside(block: AbstractContextManager[Entered]) -> AsyncGenerator[Entered]:
+    # the end of the block may wait for a disk
     entered = block.__enter__()
     try:
         yield entered
@@ -173,10 +167,9 @@ async def ended_aside(block: AbstractContextManager[Entered]) -> AsyncGenerator[
 
 
 @asynccontextmanager
-async def run_work_limits(
+async def _run_work_limits(
     settings: Settings, metrics: Metrics, logger: FilteringBoundLogger
 ) -> AsyncGenerator[WorkLimits | None]:
-    """Count the work of requesters while the block runs, and yield the limits; None: the settings have no limit."""
     if settings.work_limit is None:
         yield None
         return
@@ -189,16 +182,15 @@ async def run_work_limits(
 
 
 @asynccontextmanager
-async def connect_redis(
+async def _connect_redis(
     settings: Settings, metrics: Metrics, logger: FilteringBoundLogger
 ) -> AsyncGenerator[tuple[RedisCircuitBreaker | None, SharedCache | None]]:
-    """Connect to Redis. Yield the connection and the shared result cache, or None for both without Redis."""
     if settings.redis_url is None:
         yield None, None
         return
     link = RedisCircuitBreaker(settings.redis_url.get_secret_value(), settings.redis_timeout_seconds, metrics, logger)
     await link.start()
-    shared = build_shared_cache(settings, link, metrics)
+    shared = _build_shared_cache(settings, link, metrics)
     try:
         yield link, shared
     finally:
@@ -206,12 +198,11 @@ async def connect_redis(
         await link.stop()
 
 
-def build_body_budget(size: int, metrics: Metrics) -> ResourceBudget:
-    """Return the memory of `size` bytes that request bodies share. Refusals are counted."""
+def _build_body_budget(size: int, metrics: Metrics) -> ResourceBudget:
     return ResourceBudget(size, partial(metrics.count_rejection, "share"))
 
 
-def build_results(
+def _build_results(
     settings: Settings,
     logger: FilteringBoundLogger,
     memory: InMemoryResultCache,
@@ -221,7 +212,6 @@ def build_results(
     *,
     keeps_requests: bool,
 ) -> StoredResults:
-    """Return the stored results with their caches and owners. They keep requests for signed statements."""
     return StoredResults(
         ENGINE_VERSION,
         memory,
@@ -233,10 +223,9 @@ def build_results(
     )
 
 
-def build_runner(
+def _build_runner(
     settings: Settings, results: StoredResults, workers: Workers, metrics: Metrics, tracing: Tracing | None
 ) -> ComputationRunner:
-    """Return the runner that answers requests, with its stored results and workers."""
     return ComputationRunner(
         results=results,
         workers=workers,
@@ -247,14 +236,13 @@ def build_runner(
     )
 
 
-def build_readiness(
+def _build_readiness(
     settings: Settings,
     pool: WorkerPool,
     link: RedisCircuitBreaker | None,
     results: StoredResults,
     audit: AuditStream | None,
 ) -> Readiness:
-    """Return the checks of readiness. Those of jobs and of credentials are added when these run."""
     readiness = Readiness(
         REFERENCE_CASES, pool, link, are_results_shared=bool(settings.seal_key), quarantine=results.quarantine
     )
@@ -262,22 +250,14 @@ def build_readiness(
     return readiness
 
 
-def read_signer(path: Path) -> Signer:
-    """Return the signer of answers with the private keys in the file `path`.
-
-    Raise UnusableKeys if the file cannot be read or holds no usable keys.
-    """
+def _read_signer(path: Path) -> Signer:
     from service.signing.keys import read_signing_keys  # loads what only services with a key need
     from service.signing.verification import Signer
 
     return Signer(read_signing_keys(path))
 
 
-def build_sibling_processes(memory: InMemoryResultCache, owners: ResultOwners | None) -> SiblingProcesses | None:
-    """Return the lookup of results in the other processes of one supervisor.
-
-    The result is None for a process without a supervisor. The owners of results, if any, are looked up in the same way.
-    """
+def _build_sibling_processes(memory: InMemoryResultCache, owners: ResultOwners | None) -> SiblingProcesses | None:
     folder = supervised_folder()
     if folder is None:
         return None
@@ -287,11 +267,8 @@ def build_sibling_processes(memory: InMemoryResultCache, owners: ResultOwners | 
     return owners.siblings
 
 
-async def preload(workers: Workers, readiness: Readiness) -> None:
-    """Load modules and evaluate the reference cases of the self-test in this process, while the workers start.
-
-    The first request then does not wait for the modules.
-    """
+async def _preload(workers: Workers, readiness: Readiness) -> None:
+    # the first request then does not wait for the modules
     warming = asyncio.create_task(workers.start())
     await asyncio.to_thread(lambda: [import_module(name) for name in LOADED_FOR_PRICES])
     await asyncio.to_thread(readiness.report)
@@ -299,8 +276,7 @@ async def preload(workers: Workers, readiness: Readiness) -> None:
     gc.freeze()  # what is loaded by now stays; collections need not look at it again
 
 
-def build_chart_renderer(settings: Settings, metrics: Metrics) -> ChartRenderer:
-    """Return the chart renderer, whose process starts with the first chart."""
+def _build_chart_renderer(settings: Settings, metrics: Metrics) -> ChartRenderer:
     pool = WorkerPool(
         worker_count=1,
         time_limit_seconds=min(settings.time_limit_seconds, chart_images.TIME_LIMIT_SECONDS),
@@ -313,8 +289,7 @@ def build_chart_renderer(settings: Settings, metrics: Metrics) -> ChartRenderer:
     return ChartRenderer(pool, Workers(pool, build_admission(settings, 1)))
 
 
-def build_shared_cache(settings: Settings, link: RedisCircuitBreaker, metrics: Metrics) -> SharedCache:
-    """Return the cache of results that instances share through Redis."""
+def _build_shared_cache(settings: Settings, link: RedisCircuitBreaker, metrics: Metrics) -> SharedCache:
     cache = RedisResultCache(
         link,
         ttl_seconds=settings.result_ttl_seconds,

@@ -43,7 +43,7 @@ def build_cross_checker(
     checker = CrossChecker(
         share=settings.cross_check_share,
         resources=frozenset({"bounds"}),
-        check_of=cross_check_of,
+        check_of=_cross_check_of,
         pool=pool,
         is_idle=runner.is_idle,
         forget=runner.results.forget,
@@ -57,8 +57,8 @@ def build_cross_checker(
     return checker
 
 
-def cross_check_of(body: bytes) -> BodyProducer:
-    """Return the second computation of an answer of `/v1/bounds`. Its module is loaded with the first check."""
+def _cross_check_of(body: bytes) -> BodyProducer:
+    # the module is loaded with the first check
     from service.resources.certificates.cross_check import BoundsCrossCheck
 
     return BoundsCrossCheck(body)

@@ -73,9 +73,9 @@ class _SecondaryServer(uvicorn.Server):
 
 @asynccontextmanager
 async def serve_on_socket(app: ASGIApp, listener: socket.socket | None) -> AsyncGenerator[None]:
-    """Serve an application on a socket while the block runs, in the event loop of another server.
+    """Serve an application on the socket `listener` while the block runs, in the event loop of another server.
 
-    Without a socket do nothing.
+    Do nothing without a socket (None).
     """
     if listener is None:
         yield

@@ -48,7 +48,7 @@ def run_jobs(
         return celery_jobs(
             settings,
             engine_version=ENGINE_VERSION,
-            limits=job_constraints(settings),
+            limits=_job_constraints(settings),
             validate=validate_with_imports,
             metrics=metrics,
             logger=logger,
@@ -64,7 +64,7 @@ def run_jobs(
         make_pool=make_pool,
         worker_count=settings.job_workers,
         engine_version=ENGINE_VERSION,
-        limits=job_constraints(settings),
+        limits=_job_constraints(settings),
         validate=validate_with_imports,
         describe=serialize_problem,
         find_answer=lambda computation, digest: runner.results.find((computation.name,), digest),
@@ -90,7 +90,7 @@ def run_worker(settings: Settings) -> int:
     ):
         return run(
             settings,
-            limits=job_constraints(settings),
+            limits=_job_constraints(settings),
             engine_version=ENGINE_VERSION,
             make_pool=partial(
                 pool_factory(settings, metrics), worker_count=settings.job_workers, niceness=job_niceness(settings)
@@ -126,8 +126,7 @@ def job_niceness(settings: Settings) -> int:
     return min(settings.worker_niceness + NICER, LARGEST_NICENESS)
 
 
-def job_constraints(settings: Settings) -> JobConstraints:
-    """Return the limits on jobs that the settings define: size, lifetime, and number for each client."""
+def _job_constraints(settings: Settings) -> JobConstraints:
     return JobConstraints(
         points=settings.job_points,
         cost=settings.job_max_cost,

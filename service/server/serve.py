@@ -28,7 +28,7 @@ def serve(host: str, port: int, listening: socket.socket | None = None, operator
     `operators` are sockets that are already open. Without `listening` the server listens at `host` and `port`, and
     without `operators` at the address of the settings.
     """
-    settings = load_server_settings()
+    settings = _load_server_settings()
     if settings is None:
         return PROBLEM_EXIT_CODE
     from service.telemetry.sockets import CannotListen, ensure_can_listen
@@ -59,7 +59,7 @@ def _serve(
 
     signal.signal(signal.SIGTERM, _exit)  # which the server raises again when it has ended
     if settings.jobs_backend == "embedded" and settings.data_folder is None:
-        settings = settings.model_copy(update={"data_folder": create_state_folder()})
+        settings = settings.model_copy(update={"data_folder": _create_state_folder()})
     server = create_server(settings, host, port, operators)
     with suppress(KeyboardInterrupt):  # which the server raises again, as it does SIGTERM
         server.run(None if listening is None else [listening])
@@ -71,7 +71,7 @@ def serve_processes(count: int, host: str, port: int) -> int:
 
     The codes are those of `serve`, or that of a process if none can start.
     """
-    settings = load_server_settings()
+    settings = _load_server_settings()
     if settings is None:
         return PROBLEM_EXIT_CODE
     from service.server.supervisor import run_supervised
@@ -162,8 +162,8 @@ def run_job_worker(*, only_check: bool) -> int:
     """Compute chunks (consecutive points) of jobs until a signal arrives, and return the exit code.
 
     The code is 2 for invalid or missing settings and missing credentials, and 3 if the worker cannot listen for its
-    metrics. Raise ImportError without
-    Celery. With `only_check`, return 0 if a worker runs on this machine, otherwise 1.
+    metrics. With `only_check`, return 0 if a worker runs on this machine, otherwise 1. Raise ImportError without
+    Celery.
     """
     import_module("celery")  # the caller reports what is not installed
     settings = load_settings()
@@ -208,11 +208,7 @@ def load_settings() -> Settings | None:
     return settings
 
 
-def load_server_settings() -> Settings | None:
-    """Load the settings as `load_settings`, and check the file of signing keys that they name.
-
-    Return None after settings or keys that cannot be used were reported on standard error.
-    """
+def _load_server_settings() -> Settings | None:
     settings = load_settings()
     if settings is None or settings.signing_keys is None:
         return settings
@@ -233,8 +229,7 @@ def default_state_folder() -> Path:
     return (Path(base) if base else Path("~/.local/state").expanduser()) / "privacy-bounds"
 
 
-def create_state_folder() -> Path | None:
-    """Create the default folder for jobs and return it, or None if it cannot be created or written."""
+def _create_state_folder() -> Path | None:
     try:
         folder = default_state_folder()
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)

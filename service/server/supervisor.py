@@ -146,7 +146,10 @@ class Supervisor:
 
 
 def run_supervised(count: int, listening: socket.socket, operators: socket.socket | None, settings: Settings) -> int:
-    """Serve with several processes on inherited sockets until a signal arrives. Return the exit code."""
+    """Serve with `count` processes on open sockets until a signal arrives. Return the exit code.
+
+    `listening` is the socket of the public port, and `operators` that of the operator port, or None.
+    """
     from service.telemetry.logs import make_logger
 
     command = [sys.executable, "-m", "service.cli", "serve", "--socket", str(listening.fileno())]

@@ -45,7 +45,7 @@ def is_key_set_place(text: str) -> bool:
 def is_origin(text: str) -> bool:
     """Return whether a text is an origin exactly as browsers send it (RFC 6454, section 6.2).
 
-    Such a text has a scheme and a host in lower case, a port only if it is not the usual one, and no path.
+    An origin has a scheme and a host in lower case, a port only if it is not the usual one, and no path.
     """
     try:
         parts = urlsplit(text)

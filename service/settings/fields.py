@@ -18,7 +18,7 @@ CostUnits = Annotated[int, Field(ge=0, description="Cost in units of about one m
 class SettingsFields(BaseSettings):
     """Base of a group of settings. A subclass declares fields, with defaults.
 
-    They are read from environment variables with the prefix PRIVACY_BOUNDS_. Empty variables count as absent, an
+    Fields are read from environment variables with the prefix PRIVACY_BOUNDS_. Empty variables count as absent, an
     unknown argument is an error, and settings cannot be changed.
     """
 

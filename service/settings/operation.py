@@ -60,8 +60,5 @@ class OperationSettings(SettingsFields):
 
     @property
     def operator_address(self) -> tuple[str, int] | Path | None:
-        """Address of the operator port: (host, port), or a Unix socket.
-
-        It is None where operators use the public port.
-        """
+        """Address of the operator port: (host, port), or a Unix socket; None if operators use the public port."""
         return None if self.operator_bind is None else address_of(self.operator_bind)

@@ -58,7 +58,7 @@ class SignedPayload:
 def sign_payload(payload: bytes, keys: SigningKeys) -> bytes:
     """Return the envelope of a payload in JSON, signed by the first key.
 
-    Raise NotSignable if the envelope has more than LARGEST_ENVELOPE bytes (32 MB).
+    Raise NotSignable if the envelope has more than 32 MB.
     """
     envelope = SignedPayload(payload, keys.id, keys.sign(encode_for_signature(payload))).encode()
     if len(envelope) > LARGEST_ENVELOPE:
@@ -68,13 +68,13 @@ def sign_payload(payload: bytes, keys: SigningKeys) -> bytes:
 
 def parse_envelope(text: bytes) -> SignedPayload:
     """Parse the signed envelope in `text`. Raise Unreadable unless the bytes are its canonical form."""
-    members = parse_object(text)
+    members = _parse_object(text)
     if set(members) != {"payload", "payloadType", "signatures"}:
         raise Unreadable("the file is no DSSE envelope: it must have payload, payloadType and signatures only")
     if members["payloadType"] != PAYLOAD_TYPE:
         raise Unreadable(f"the envelope has another payload than {PAYLOAD_TYPE}")
     key_id, signature = _single_signature(members["signatures"])
-    envelope = SignedPayload(decode_base64(members["payload"]), key_id, signature)
+    envelope = SignedPayload(_decode_base64(members["payload"]), key_id, signature)
     if envelope.encode() != text:
         raise Unreadable("the envelope is not in canonical form (RFC 8785)")
     return envelope
@@ -83,7 +83,7 @@ def parse_envelope(text: bytes) -> SignedPayload:
 def _single_signature(signatures: Any) -> tuple[str, bytes]:
     match signatures:
         case [{"keyid": str(key_id), "sig": str(signature), **others}] if not others:
-            found = decode_base64(signature)
+            found = _decode_base64(signature)
         case _:
             raise Unreadable("the envelope must have exactly one signature, with keyid and sig only")
     if not KEY_ID.fullmatch(key_id) or len(found) != SIGNATURE_BYTES:
@@ -92,15 +92,12 @@ def _single_signature(signatures: Any) -> tuple[str, bytes]:
 
 
 def encode_for_signature(payload: bytes) -> bytes:
-    """Return the bytes that are signed for a payload: the pre-authentication encoding of DSSE.
-
-    They contain type and length of the payload.
-    """
+    """Return the bytes that are signed for a payload: type, length and payload in the encoding of DSSE."""
     return b"DSSEv1 %d %b %d %b" % (len(PAYLOAD_TYPE), PAYLOAD_TYPE.encode(), len(payload), payload)
 
 
-def parse_object(text: bytes) -> dict[str, Any]:
-    """Parse a JSON object of limited length and depth. Raise Unreadable. Of duplicate members, the last one counts."""
+def _parse_object(text: bytes) -> dict[str, Any]:
+    # of duplicate members, the last one counts
     if len(text) > LARGEST_ENVELOPE:
         raise Unreadable(f"the signed statement has more than {LARGEST_ENVELOPE} bytes")
     try:
@@ -117,7 +114,7 @@ def parse_canonical(text: bytes) -> dict[str, Any]:
 
     Duplicate members, other orders, whitespace and other forms of numbers have other bytes.
     """
-    found = cast("dict[str, Any]", restore_doubles(parse_object(text)))
+    found = cast("dict[str, Any]", restore_doubles(_parse_object(text)))
     try:
         is_canonical = canonical_text(found).encode() == text
     except ValueError:  # numbers and texts without a canonical form
@@ -140,8 +137,8 @@ def restore_doubles(value: Any) -> Any:
     return float(value) if is_double else value
 
 
-def decode_base64(text: Any) -> bytes:
-    """Decode a text in base64. Raise Unreadable for an empty or other text, and for another form of the same bytes."""
+def _decode_base64(text: Any) -> bytes:
+    # another form of the same bytes is not accepted
     try:
         found = base64.b64decode(text.encode("ascii") if isinstance(text, str) else b"?", validate=True)
     except ValueError:

@@ -19,7 +19,7 @@ class SigningError(Exception):
 
 
 class UnusableKeys(SigningError):
-    """Raised for a file of keys that cannot be read, or whose keys are of another type."""
+    """Raised for a file of keys that cannot be read, or that has keys with which the service cannot sign or verify."""
 
 
 class Unreadable(SigningError):

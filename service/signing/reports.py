@@ -34,9 +34,9 @@ def report_sha256(report: bytes) -> str:
 
 
 def insert_block(report: bytes, envelope: bytes) -> bytes:
-    """Insert a signed envelope into an HTML report as a block.
+    """Return an HTML report with a signed envelope inserted as a block at its end.
 
-    Raise ValueError if the report does not end as reports do, or has a block.
+    Raise ValueError if the report does not end as the reports of the service do, or has a block already.
     """
     if not report.endswith(END_OF_PAGE) or BLOCK_START in report:
         raise ValueError("not a report without a signature")

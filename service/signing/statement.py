@@ -88,10 +88,11 @@ class Statement:
 def make_statement(
     kind: SignedKind, request: bytes, answer: bytes, *, report_sha256: str | None, key_id: str
 ) -> Statement:
-    """Return the statement about an answer, from the bytes of its request (`canonical_bytes`) and the sent bytes.
+    """Return the statement about an answer, from the bytes of its request (`canonical_bytes`) and of the answer.
 
-    `kind` says what the answer is, and `key_id` names the key that will sign. The answer of a job has one JSON line for
-    each point. Raise NotSignable if the request is not that of the answer.
+    `kind` says what the answer is, `report_sha256` is the digest of its HTML report or None, and `key_id` names the key
+    that will sign. The answer of a job has one JSON line for each point. Raise NotSignable if the request is not that
+    of the answer.
     """
     named = from_json(request)
     sha256 = hashlib.sha256(request).hexdigest()
@@ -115,7 +116,7 @@ def make_statement(
 def job_answer(lines: bytes, request_sha256: str, engine_version: str) -> dict[str, Any]:
     """Return the results of a job as one JSON object, from its JSON lines with one point each.
 
-    The members are `digest` (of the request), `engine_version` and `points`.
+    The members are `digest` (`request_sha256` after `sha256:`), `engine_version` and `points`.
     """
     points = [from_json(line) for line in lines.splitlines()]
     return {"digest": f"sha256:{request_sha256}", "engine_version": engine_version, "points": points}

@@ -37,7 +37,7 @@ Record = Mapping[str, Any]
 
 @final
 class AuditStream:
-    """Stream of records about requests to `target`: the path of a file, or STANDARD_OUTPUT.
+    """Stream of records about requests to `target`: the path of a file, or "-" for standard output.
 
     `write` never blocks and never raises.
     """
@@ -78,7 +78,7 @@ class AuditStream:
         return "; ".join(parts) or None
 
     def close(self) -> None:
-        """Write waiting records for at most CLOSING_SECONDS, stop the thread, and count the records that are lost."""
+        """Write waiting records for at most five seconds, stop the thread, and count the records that are lost."""
         self._closing.set()
         with suppress(queue.Full):
             self._records.put_nowait(None)

@@ -57,7 +57,7 @@ class SharedExposition:
     """Text of the metrics for an event loop: a thread writes it, one text at a time.
 
     Requests that arrive during a write share the next text, which therefore has all that was counted before them. A
-    pause after each write keeps the writer below LARGEST_SHARE of the time, however often somebody asks.
+    pause after each write keeps the writer below 20 % of the time.
     """
 
     def __init__(self, write: Callable[[], bytes]) -> None:

@@ -67,19 +67,12 @@ class RequestContext:
     """Error for the log, if the service and not the client caused the problem."""
 
 
-def is_audited(path: str, status: int) -> bool:
-    """Return whether the audit stream records a request.
-
-    It records requests below `/v1/`, `/operate/` and `/metrics`, and refused ones (status 401 or 403) at any path.
-    """
+def _is_audited(path: str, status: int) -> bool:
     return path.startswith(AUDITED_PATHS) or status in REFUSALS
 
 
-def audit_record(scope: Scope, record: RequestContext, method: str, route: str, status: int) -> dict[str, Any]:
-    """Return the record of a request for the audit stream. It contains no body and no secret.
-
-    `route` is the path template.
-    """
+def _audit_record(scope: Scope, record: RequestContext, method: str, route: str, status: int) -> dict[str, Any]:
+    # no body and no secret
     client = scope.get("client")
     decided = record.decision or record.read_decision or {}
     return {
@@ -195,8 +188,8 @@ class HttpTelemetry:
             **({"trace_id": scope[TRACE_ID_KEY]} if TRACE_ID_KEY in scope else {}),
         )
         audit = self._audit_of(scope)
-        if audit is not None and is_audited(scope["path"], status):
-            audit.write(audit_record(scope, record, method, route, status))
+        if audit is not None and _is_audited(scope["path"], status):
+            audit.write(_audit_record(scope, record, method, route, status))
 
 
 def _accepted_or_new_request_id(scope: Scope) -> str:

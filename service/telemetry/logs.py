@@ -18,10 +18,10 @@ AUDIT_EVENTS: Final = frozenset({"decision"})
 
 
 def make_logger(level: str, stream: BinaryIO | None = None) -> FilteringBoundLogger:
-    """Return a logger that writes events of at least `level` (`debug` ... `critical`), by default to standard error.
+    """Return a logger that writes events of at least `level` (`debug` ... `critical`) to `stream`.
 
-    Events are lines of JSON, or readable lines on a terminal. Events in AUDIT_EVENTS are written at every level. Raise
-    KeyError for an unknown level.
+    The default stream is standard error. Events are lines of JSON, or readable lines on a terminal. Decisions of
+    policies are written at every level. Raise KeyError for an unknown level.
     """
     number = logging.getLevelNamesMapping()[level.upper()]
     wrapper = structlog.make_filtering_bound_logger(number)

@@ -63,7 +63,7 @@ class Tracing:
         self._trace = trace
 
     def close(self) -> None:
-        """Send the spans that have ended, for at most CLOSING_SECONDS, and stop the export.
+        """Send the spans that have ended, for at most two seconds, and stop the export.
 
         The exporter itself waits up to 20 seconds for a receiver that is away, longer than a container has to stop.
         """
@@ -79,10 +79,10 @@ class Tracing:
         carrier: Mapping[str, str] | None = None,
         kind: Literal["internal", "server", "consumer"] = "internal",
     ) -> Generator[Any]:
-        """Record the block as a span (timed part of a trace) called `name`, and yield the span.
+        """Record the block as a span (timed part of a trace) called `name` with these attributes, and yield the span.
 
-        An exception of the block is recorded with its class. `carrier` has the headers of the parent in another
-        process. Without it, the parent is the current span.
+        `kind` is that of OpenTelemetry. An exception of the block is recorded with its class. `carrier` has the headers
+        of the parent in another process. Without it, the parent is the current span.
         """
         parent = None if carrier is None else self._propagator.extract(carrier)
         chosen = self._trace.SpanKind[kind.upper()]

@@ -80,7 +80,7 @@ async def event_stream(jobs: JobService, job_id: str, requester: str, after: int
     """Yield server-sent events `progress` after each change of a job since revision `after`, and `ended` at its end.
 
     The data of each event is the job as JSON, and its id the revision. Without a change there is a `progress` every 1.5
-    seconds. Raise JobNotFound.
+    seconds. Raise JobNotFound, also for the job of another owner than `requester`.
     """
     async for each in jobs.watch(job_id, requester, after):
         event = "ended" if each.state in ENDED else "progress"
@@ -91,9 +91,9 @@ async def event_stream(jobs: JobService, job_id: str, requester: str, after: int
 async def result_stream(
     jobs: JobService, job_id: str, requester: str, start: int, table: CsvWriter | None
 ) -> AsyncGenerator[bytes]:
-    """Yield the result lines of a job from point `start` on, as JSON lines, or as CSV if `table` is given.
+    """Yield the result lines of a job from the point `start` on, as JSON lines, or as CSV if `table` is given.
 
-    A part has at most 200 lines. Raise JobNotFound.
+    A part has at most 200 lines. Raise JobNotFound, also for the job of another owner than `requester`.
     """
     async for lines in jobs.stream_results(job_id, requester, start):
         for first in range(0, len(lines), SLICE_LINES):

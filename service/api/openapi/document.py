@@ -146,14 +146,13 @@ def install(app: FastAPI, request_models: tuple[type[RequestModel], ...]) -> Non
 
     def openapi() -> dict[str, Any]:
         if app.openapi_schema is None:
-            app.openapi_schema = build_document(app, request_models)
+            app.openapi_schema = _build_document(app, request_models)
         return app.openapi_schema
 
     app.openapi = openapi  # the documented way to replace it
 
 
-def build_document(app: FastAPI, request_models: tuple[type[RequestModel], ...]) -> dict[str, Any]:
-    """Build the OpenAPI document of an application. `request_models` are the models of its requests."""
+def _build_document(app: FastAPI, request_models: tuple[type[RequestModel], ...]) -> dict[str, Any]:
     document = get_openapi(
         title=app.title,
         version=app.version,

@@ -68,9 +68,9 @@ COMPUTATION_HEADERS: Final = (*RESULT_HEADERS, "Content-Location")
 
 
 def document_headers(document: dict[str, Any]) -> None:
-    """Add descriptions of the headers to an OpenAPI document.
+    """Add descriptions of headers to an OpenAPI document, in place.
 
-    They are those of every response, and the request headers of stored results.
+    The headers are those of every response, and the request headers of stored results.
     """
     document["components"]["headers"] = HEADERS
     document["components"]["parameters"] = PARAMETERS

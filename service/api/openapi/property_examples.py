@@ -12,10 +12,10 @@ SAYS_ITS_VALUES: Final = frozenset({"examples", "const", "enum", "$ref"})
 
 
 def add_property_examples(document: dict[str, Any]) -> None:
-    """Give each property of a component in an OpenAPI document an example: the first value in any example.
+    """Give each property of a component in an OpenAPI document an example, in place.
 
-    Properties that list their values, or that have an example, stay as they are. Objects are described by their own
-    properties.
+    The example is the first value of the property in any example of a request or response. Properties that list their
+    values, or that have an example, stay as they are. Objects are described by their own properties.
     """
     schemas = document["components"]["schemas"]
     for schema, value in _schemas_with_examples(document):

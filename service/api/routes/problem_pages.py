@@ -27,7 +27,7 @@ router = APIRouter(include_in_schema=False)
 @router.get("/problems")
 def index() -> HTMLResponse:
     """Return a page that lists all types of problems."""
-    return _response(index_page())
+    return _response(_index_page())
 
 
 @router.get("/problems/{name}")
@@ -44,11 +44,10 @@ def _response(text: str) -> HTMLResponse:
 
 
 @cache
-def index_page() -> str:
-    """Return the HTML of the list of problems, by status."""
-    statuses = sorted({(status, kind) for kind in TEXTS for status in statuses_of(kind)})
+def _index_page() -> str:
+    statuses = sorted({(status, kind) for kind in TEXTS for status in _statuses_of(kind)})
     rows = "".join(
-        f'<li>{status} <a href="{kind}">{html.escape(title_of(kind))}</a> <code>{kind}</code></li>'
+        f'<li>{status} <a href="{kind}">{html.escape(_title_of(kind))}</a> <code>{kind}</code></li>'
         for status, kind in statuses
     )
     return _document(
@@ -61,23 +60,21 @@ def index_page() -> str:
 @cache
 def page(kind: str) -> str:
     """Return the HTML of the page about the type of problem `kind`."""
-    text, statuses = TEXTS[kind], " or ".join(map(str, statuses_of(kind)))
+    text, statuses = TEXTS[kind], " or ".join(map(str, _statuses_of(kind)))
     remedies = "".join(f"<li>{_html_with_code_spans(remedy)}</li>" for remedy in text.remedies)
     return _document(
-        title_of(kind),
+        _title_of(kind),
         f"<dl><dt>type</dt><dd><code>{kind}</code></dd><dt>status</dt><dd>{statuses}</dd></dl>"
         f"<h2>What it means</h2><p>{_html_with_code_spans(text.meaning)}</p><h2>How to fix it</h2><ul>{remedies}</ul>"
         '<p><a href="/problems">All problems</a>, <a href="/docs">API reference</a>, <a href="/guide/">guide</a></p>',
     )
 
 
-def title_of(kind: str) -> str:
-    """Return the title of the type of problem `kind`."""
+def _title_of(kind: str) -> str:
     return next((each.title for each in ALL_PROBLEMS if each.type == kind), "Request refused")
 
 
-def statuses_of(kind: str) -> list[str]:
-    """Return the HTTP statuses that the type of problem `kind` may have."""
+def _statuses_of(kind: str) -> list[str]:
     return sorted({str(each.status) for each in ALL_PROBLEMS if each.type == kind}) or ["4xx"]
 
 

@@ -52,11 +52,8 @@ def queue_name(engine_version: str) -> str:
     return f"work-{engine_version}"
 
 
-def transport_options(queue: str) -> dict[str, Any]:
-    """Return the options of Celery's transport to Redis for the queue named `queue`.
-
-    All keys of unacknowledged messages belong to this queue alone.
-    """
+def _transport_options(queue: str) -> dict[str, Any]:
+    # all keys of unacknowledged messages belong to this queue alone
     return {
         "visibility_timeout": VISIBILITY_SECONDS,
         "unacked_restore_throttle": 1,  # search for unacknowledged messages about every second
@@ -86,7 +83,7 @@ def make_celery_app(settings: Settings, engine_version: str, on_dropped: Callabl
         task_default_queue=queue,
         task_queues=[Queue(queue)],
         broker_transport=make_transport(app, on_dropped),
-        broker_transport_options=transport_options(queue),
+        broker_transport_options=_transport_options(queue),
     )
     return app
 

@@ -312,9 +312,9 @@ class RedisStore(RedisOverview):
 
 
 def is_worker_on_this_host(url: str) -> bool:
-    """Return whether a worker of this host announced itself within WORKER_PRESENT_SECONDS.
+    """Return whether a worker of this host announced itself in Redis at `url` within the last 14 seconds.
 
-    The result is False as well if the Redis server at `url` does not respond.
+    The result is False as well if Redis does not respond.
     """
     store = RedisStore(url, EntryAuthenticator())
     try:

@@ -44,7 +44,7 @@ def make_transport(app: Celery, on_dropped: Callable[[str], None]) -> Any:
 
     class Transport(_redis.Transport):
         def _deliver(self, message: Any, queue: str) -> None:
-            if is_task_message(message):
+            if _is_task_message(message):
                 super()._deliver(make_message(app, queue), queue)
             else:
                 on_dropped("no message of a task of the service")
@@ -54,14 +54,16 @@ def make_transport(app: Celery, on_dropped: Callable[[str], None]) -> Any:
     return Transport
 
 
-def is_task_message(message: Any) -> bool:
-    """Return whether a decoded message names the only task of the service, TASK."""
+def _is_task_message(message: Any) -> bool:
     headers: Any = cast("Any", message).get("headers") if isinstance(message, dict) else None
     return isinstance(headers, dict) and cast("Any", headers).get("task") == TASK
 
 
 def make_message(app: Celery, queue: str) -> dict[str, Any]:
-    """Return a message of the task in the form in which kombu stores messages in Redis lists."""
+    """Return the message that wakes a worker: the only task of the service, for the Celery queue `queue`.
+
+    The message has the form in which kombu stores messages in Redis lists.
+    """
     made = cast("Any", app).amqp.as_task_v2(str(uuid4()), TASK)
     return {
         "body": base64.b64encode(json.dumps(made.body).encode()).decode(),

@@ -139,10 +139,9 @@ class SharedResultStore:
         return self._runs
 
     def store(self, computation: Computation[Any, Any], digest: str, body: bytes, cost: int, requester: str) -> None:
-        """Enqueue the write of a result that is expensive enough to be shared, and of its owner.
+        """Enqueue the write of a result, and of a group as its owner, to Redis. Drop results below the cost floor.
 
-        `body` is the response, `cost` its cost in microseconds of CPU time, and `requester` the owner. The job keeps
-        its own result in any case.
+        `body` is the response, `cost` its cost in microseconds of CPU time, and `requester` the owner.
         """
         if cost >= self._cost_floor:
             self._cache.put(computation.name, digest, body)

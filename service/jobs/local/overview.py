@@ -30,9 +30,10 @@ def announced_workers(database: sqlite3.Connection) -> Sequence[Worker]:
 
 
 def dispatched_chunks(database: sqlite3.Connection, job_id: str) -> Sequence[DispatchedChunk]:
-    """Return the chunks (ranges of points) of the job `job_id` that workers have, without results so far.
+    """Return the chunks (ranges of points) of a job that were given to workers and have no results yet.
 
-    They are in the order of their points, and requeued chunks have no worker. Raise JobNotFound for an unknown job.
+    The chunks are in the order of their points. Requeued chunks are among them, without a worker. Raise JobNotFound for
+    an unknown job.
     """
     read_job(database, job_id)
     rows = database.execute(

@@ -40,9 +40,9 @@ IDLE_SECONDS: Final = 30.0
 
 @final
 class LocalScheduler:
-    """Scheduler of the jobs of one event loop.
+    """Scheduler that computes jobs in one event loop, and retries after every failure.
 
-    It retries after every failure, and `condition` reports the current failures.
+    `condition` reports the current failures.
     """
 
     def __init__(

@@ -81,10 +81,10 @@ RECONSTRUCTION: Final = Axes(
 
 
 def probability_curve(axes: Axes, series: Sequence[Series], subtitle: Sequence[str]) -> Spec:
-    """Return a chart of all curves with their enclosures, the diagonal, and the region that no attacker reaches.
+    """Return a chart of the curves `series` with their enclosures, and the region that no attacker reaches.
 
-    The chart is a Vega-Lite specification. `subtitle` has its lines of text. Points whose rate or power is 0 are left
-    out, since both axes are logarithmic.
+    The chart is a Vega-Lite specification with the line of guessing. `subtitle` has its lines of text. Points whose
+    rate or power is 0 are left out, since both axes are logarithmic.
     """
     rows = [row for each in series for row in each.rows(axes.x, axes.y)]
     smallest = domain_start([row[axes.x] for row in rows])
@@ -141,7 +141,7 @@ def line(x: Spec, y: Spec, encoding: Spec, name: str) -> Spec:
     """Return a mark for the line through the safe values of a curve.
 
     `x` and `y` are the channels of the axes, and `encoding` distinguishes the curves. `name` lets a page find the line.
-    It ends in `_shares` if the values are probabilities, else in `_numbers`.
+    The name ends in `_shares` if the values are probabilities, else in `_numbers`.
     """
     shown = tooltip("curve", [*(each["field"] for each in (x, y)), "lower", "upper"])
     return {

@@ -101,7 +101,7 @@ def _distinct_curve_names(curves: Sequence[Curve]) -> list[str]:
 
 
 def attackers(models: Sequence[ThreatModelSpec]) -> list[str]:
-    """Return the names of attackers, with their parameters where several attackers have one type."""
+    """Return names of the attackers `models`, with their parameters where several of them have one type."""
     named = [(ATTACKERS[each.type], _in_words(each)) for each in models]
     kinds = Counter(name for name, _ in dict.fromkeys(named))
     return [f"{name}, {given}" if given and kinds[name] > 1 else name for name, given in named]

@@ -177,7 +177,8 @@ def logarithmic_axis(
 ) -> Spec:
     """Return an encoding channel with a logarithmic axis, grid lines and up to `labels` labels at powers of ten.
 
-    `field` is the column of the data, `domain` the range of its values, and `written` the format of labels.
+    `field` is the column of the data, `title` that of the axis, `domain` the range of its values, and `written` the
+    format of labels.
     """
     ends = [round(math.log10(end)) for end in domain]
     step = max(1, math.ceil((ends[1] - ends[0]) / labels))

@@ -43,7 +43,7 @@ class Metric(NamedTuple):
 def is_bounded(response: AssessmentsResponse) -> bool:
     """Return whether any number of an assessment is a valid bound.
 
-    It is False if nothing is proved about the run, and if the verdict of a policy is `void`.
+    The result is False if nothing is proved about the run, and if the verdict of a policy is `void`.
     """
     return response.summary.bounded and response.verdict != "void"
 

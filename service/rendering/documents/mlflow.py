@@ -21,9 +21,7 @@ AS_TAGS: Final = frozenset({"attested", "subject", "date", "prepared_by"})
 
 
 def mlflow_run(response: AssessmentsResponse) -> str:
-    """Return an assessment as JSON for MLflow, with the members `params`, `metrics` and `tags`.
-
-    They are arguments of `log_params`, `log_metrics` and `set_tags`.
+    """Return an assessment as JSON for MLflow: arguments `params`, `metrics` and `tags` of its functions `log_*`.
 
     Keys consist of letters, digits, `_`, `-`, `.` and `/`. There are fewer than 100 parameters and 1000 metrics.
     Metrics are finite; the tag dp.infinite names the infinite ones. There are no metrics if nothing is proved about the

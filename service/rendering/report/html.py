@@ -46,9 +46,9 @@ def render_report(
     """
     request = canonical_text(request_of(response))
     page = _template().render(
-        policy=Markup(saved_policy()),  # noqa: S704 - made here
+        policy=Markup(_saved_policy()),  # noqa: S704 - made here
         style=Markup(_style()),  # noqa: S704 - a file of this room
-        title=report_title(response),
+        title=_report_title(response),
         about=_named_facts(response),
         unit=protected(response.context, response.judged_threat_model),
         response=response,
@@ -99,15 +99,15 @@ def request_of(response: AssessmentsResponse) -> AssessmentsRequest:
 
 
 @cache
-def saved_policy() -> str:
-    """Return the content security policy that stands inside a report, which also protects a saved copy."""
+def _saved_policy() -> str:
+    # stands inside the report, so that it also protects a saved copy
     digest = base64.b64encode(hashlib.sha256(_style().encode()).digest()).decode()
     return f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
 
 
 def content_security_policy() -> str:
     """Return the content security policy of a report for the HTTP header. Only a header can forbid framing."""
-    return f"{saved_policy()}; frame-ancestors 'none'"
+    return f"{_saved_policy()}; frame-ancestors 'none'"
 
 
 @cache
@@ -202,8 +202,7 @@ def _one_point_sentence(response: AssessmentsResponse) -> str | None:
     )
 
 
-def report_title(response: AssessmentsResponse) -> str:
-    """Return the name and version of the assessed subject, or the training run in words."""
+def _report_title(response: AssessmentsResponse) -> str:
     subject = response.context.subject
     if subject is None:
         return response.summary.title

@@ -62,7 +62,7 @@ def power_sentence(rate: float, power: Fields, members: str) -> str:
         )
     if upper == 0:
         return f"{who} identifies none of the {members} inside."
-    if is_everything(upper):
+    if _is_everything(upper):
         return f"{who} may identify all of the {members} inside."
     return f"{who} identifies at most {percent_up(upper)} of the {members} inside."
 
@@ -77,7 +77,7 @@ def reconstruction_sentence(chance: float, gamma: Fields) -> str:
     who = f"A reconstruction with a chance of {percent_exact(chance)} without the release"
     if upper is None:
         return f"{who} has about {percent_up(gamma['value'])} with it, an estimate without bounds."
-    if is_everything(upper):
+    if _is_everything(upper):
         return f"{who} may always succeed with it."
     return f"{who} has at most {percent_up(upper)} with it."
 
@@ -90,8 +90,7 @@ def gdp_sentence(gdp: Fields) -> str:
     )
 
 
-def is_everything(upper: float) -> bool:
-    """Return whether an upper bound of a share rounds up to 100 %."""
+def _is_everything(upper: float) -> bool:
     return percent_up(upper) == percent_up(1.0)
 
 

@@ -49,8 +49,7 @@ class RunFacts(NamedTuple):
     def is_bounded(self) -> bool:
         """Whether the numbers about the run are valid bounds.
 
-        They are not if an assumption behind all of them is attested not to hold, or if the effect of a hazard is
-        unknown.
+        False if an assumption behind all of them is attested not to hold, or if the effect of a hazard is unknown.
         """
         return not refuted(self.assumptions) and all(each["effect"] != "no_bound" for each in self.hazards)
 

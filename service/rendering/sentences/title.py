@@ -54,7 +54,7 @@ def run_title(mechanism: MechanismSpec, longest: int = LONGEST_TITLE) -> str:
         case PoissonSampledMechanism(mechanism=inner, sample_rate=rate):
             return _title_around(inner, f"sampled at rate {format_exact(rate)}", longest)
         case SelectedMechanism(mechanism=inner, trials=trials, released=released):
-            return _title_around(inner, f"{released} of {trials_in_words(trials)}", longest)
+            return _title_around(inner, f"{released} of {_trials_in_words(trials)}", longest)
         case ComposedMechanism(mechanisms=[alone]):
             return run_title(alone, longest)
         case ComposedMechanism(mechanisms=parts):
@@ -69,7 +69,10 @@ def run_title(mechanism: MechanismSpec, longest: int = LONGEST_TITLE) -> str:
 
 
 def joined(items: Iterable[str], longest: int, separator: str = ", ") -> str:
-    """Join as many complete `items` as fit into `longest` characters. An ellipsis replaces the others."""
+    """Join as many complete `items` by `separator` as fit into `longest` characters.
+
+    An ellipsis replaces the others.
+    """
     found, kept = list(items), ""
     for index, item in enumerate(found):
         text = f"{kept}{separator if index else ''}{item}"
@@ -221,8 +224,7 @@ def _times(number: int) -> str:
     return "once" if number == 1 else f"{group_digits(number)} times"
 
 
-def trials_in_words(trials: TrialCountSpec) -> str:
-    """Return the law of a number of trials in words."""
+def _trials_in_words(trials: TrialCountSpec) -> str:
     match trials:
         case FixedTrialCount(count=count):
             return _numbered(count, "trial")

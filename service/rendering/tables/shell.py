@@ -206,7 +206,7 @@ def refit(text: str, width: int) -> str:
 
 
 def align_csv(comma_separated_rows: str) -> str:
-    """Align CSV in columns, numbers to the right. Rows beyond `MOST_ROWS` (100) are only counted."""
+    """Align CSV in columns, numbers to the right. Rows beyond the first 100 are only counted."""
     head, *found = csv.reader(io.StringIO(comma_separated_rows))
     shown = [head, *found[:MOST_ROWS]]
     widths = [max(map(len, column)) for column in zip(*shown, strict=True)]

@@ -60,9 +60,9 @@ def to_json_lines(response: SweepsResponse, first: int = 0) -> str:
 
 
 def cells_of_json_line(row: dict[str, Any]) -> dict[str, str]:
-    """Return the object of a JSON line as table cells, with the columns of the CSV table.
+    """Return `row`, the object of a JSON line, as table cells by the columns of the CSV table.
 
-    The columns of `IF_ANY`, which a table has only if some point needs them, are always present.
+    Columns of logarithms and limits, which a table has only if some point needs them, are always present.
     """
     found = {"point": str(row["point"])}
     found |= {pointer: exact_cell(number) for pointer, number in row.get("numbers", {}).items()}

@@ -163,9 +163,10 @@ class Answering:
 
 
 def contains(asked: QuestionSpec, question: QuestionSpec) -> bool:
-    """Return whether both are trade-off questions, and `asked` has the only false positive rate of `question`.
+    """Return whether the answer to the trade-off question `asked` has the only point that `question` asks for.
 
-    Both must have the same direction. The result is False if `question` has several rates.
+    Both questions have the same direction then. The result is False for other questions, and if `question` has several
+    rates.
     """
     if not (isinstance(asked, TradeOffQuestion) and isinstance(question, TradeOffQuestion)):
         return False

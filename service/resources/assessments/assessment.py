@@ -72,12 +72,7 @@ class AssessmentPlans:
     reads_mu: bool
 
 
-def compute_assessment(request: AssessmentsRequest, digest: str, engine_version: str) -> ResponseFields:
-    """Return the assessment of a run as fields of the response.
-
-    `digest` and `engine_version` become fields of the response. Raises the error of the first part that the service
-    cannot answer.
-    """
+def _compute_assessment(request: AssessmentsRequest, digest: str, engine_version: str) -> ResponseFields:
     return _response(request, _planned(request)[0], digest, engine_version)
 
 
@@ -169,8 +164,8 @@ def _response(request: AssessmentsRequest, plans: AssessmentPlans, digest: str, 
     }
 
 
-def judged_of(request: AssessmentsRequest) -> RunWithHazards:
-    """Return the run with the changes of its hazards, or the described run if the changed run cannot be computed."""
+def _judged_of(request: AssessmentsRequest) -> RunWithHazards:
+    # the described run if the changed run cannot be computed
     described = AssessedRun.of(request)
     found = judged(described)
     if found.changes:
@@ -240,7 +235,7 @@ def _worst_case_request(request: AssessmentsRequest, run: AssessedRun) -> Bounds
 
 
 def _planned(request: AssessmentsRequest) -> tuple[AssessmentPlans, Quote]:
-    described, settled = AssessedRun.of(request), judged_of(request)
+    described, settled = AssessedRun.of(request), _judged_of(request)
     refuse_disputed(described.mechanism, described.threat_model)  # the response shows this run, too
     run = settled.run
     asked = [(_worst_case_request(request, run), {"/questions": "/context"})]
@@ -257,8 +252,7 @@ def _planned(request: AssessmentsRequest) -> tuple[AssessmentPlans, Quote]:
     )
 
 
-def assessment_quote(request: AssessmentsRequest) -> Quote:
-    """Return the estimated cost of an assessment over all attackers and rules, in microseconds of CPU time."""
+def _assessment_quote(request: AssessmentsRequest) -> Quote:
     plans, priced = _planned(request)
     most = math.ceil(MOST_WORK + SECOND_WORK) + BESIDE
     cost, prepared = min(priced.cost, most), Planned(plans, _response)
@@ -272,16 +266,13 @@ EXIT_CODES: Final[Mapping[str | None, int]] = {None: 0, "met": 0, "met_if_attest
 def exit_code(response: AssessmentsResponse) -> int:
     """Return the exit status of the command for an assessment.
 
-    It is 0 if no policy stops the run, 1 if the policy stops it, and 3 if only an attestation is missing.
+    The status is 0 if no policy stops the run, 1 if the policy stops the run, and 3 if only an attestation is missing.
     """
     return EXIT_CODES.get(response.verdict, 1)
 
 
-def decision_log_fields(response: AssessmentsResponse) -> dict[str, Any] | None:
-    """Return ids, verdict, subject and missing attestations of a decision for the log; None without a policy.
-
-    Texts from clients have at most 200 characters each, without control characters.
-    """
+def _decision_log_fields(response: AssessmentsResponse) -> dict[str, Any] | None:
+    # texts from clients have at most 200 characters each, without control characters
     decided, context = response.decision, response.context
     if decided is None:
         return None
@@ -306,10 +297,10 @@ ASSESSMENTS: Final = Computation(
     examples=ASSESSMENT_EXAMPLES,
     request_type=AssessmentsRequest,
     response_type=AssessmentsResponse,
-    function=compute_assessment,
-    quote=assessment_quote,
+    function=_compute_assessment,
+    quote=_assessment_quote,
     files=("policy", "context"),
     bare_member="mechanism",
     exit_code=exit_code,
-    decision=decision_log_fields,
+    decision=_decision_log_fields,
 )

@@ -51,9 +51,9 @@ MU: Final = GdpMuQuestion(type="gdp_mu", false_positive_rate_min=MU_RANGE, type_
 
 
 def standard_questions(context: AssessmentContext) -> tuple[QuestionSpec, ...]:
-    """Return the six questions that an assessment answers against every attacker, given its context.
+    """Return the six questions that an assessment answers against every attacker.
 
-    They are about epsilon at the delta of the context, the advantage, the power at four false positive rates,
+    The questions are about epsilon at the delta of the context, the advantage, the power at four false positive rates,
     reconstruction, and accuracy and positive predictive value at the prior of the context.
     """
     rate = context.false_positive_rate
@@ -80,7 +80,7 @@ class Attackers:
     others : tuple of NotApplicable
         Attackers without answers and the reason: those that do not apply, and those in `expensive`.
     expensive : tuple
-        Attackers that apply, but cost more than LARGEST_COST microseconds.
+        Attackers that apply, but cost more than 5 s of CPU time.
     """
 
     requests: tuple[tuple[BoundsRequest, Quote], ...]
@@ -89,9 +89,9 @@ class Attackers:
 
 
 def relaxed_attackers(run: AssessedRun, tolerance: float) -> Attackers:
-    """Return the attackers of a run that are weaker than the worst case.
+    """Return the attackers of a run that are weaker than the worst case, with requests for their answers.
 
-    `tolerance` is the relative width of answers that their requests ask for.
+    `tolerance` is the relative width of answers that the requests ask for.
     """
     if (run.threat_model.records or 1) > 1:
         reason = (

@@ -96,7 +96,8 @@ class Change(NamedTuple):
     Attributes
     ----------
     make : callable
-        Returns the changed mechanism. Returns None, or raises ValidationError, if the changed run cannot be described.
+        Takes a mechanism and returns the changed one. Returns None, or raises ValidationError, if the changed run
+        cannot be described.
     text : str
         Description of the changed run, to follow "the run".
     attained : bool
@@ -154,7 +155,7 @@ def judged(run: AssessedRun) -> RunWithHazards:
             found.append(change)
     composed = None
     if any(each.code == "tuning_not_accounted" for each in found) and isinstance(mechanism, SelectedMechanism):
-        composed = all_runs(mechanism.mechanism, run.context.tuning_runs or 1)
+        composed = _all_runs(mechanism.mechanism, run.context.tuning_runs or 1)
     return RunWithHazards(replace(run, mechanism=mechanism, composed=composed), tuple(found), tuple(failed))
 
 
@@ -193,9 +194,9 @@ def _with_half_the_noise(node: MechanismSpec) -> MechanismSpec | None:
     # a clipped average is unknown.
     match node:
         case DpsgdMechanism(noise_multiplier=tuple() as noises):
-            return remade(node, noise_multiplier=tuple(each / 2 for each in noises))
+            return _remade(node, noise_multiplier=tuple(each / 2 for each in noises))
         case DpsgdMechanism(noise_multiplier=float() as noise):
-            return remade(node, noise_multiplier=noise / 2)
+            return _remade(node, noise_multiplier=noise / 2)
         case GaussianMechanism(noise_multiplier=noise):
             return GaussianMechanism(type="gaussian", noise_multiplier=noise / 2)
         case LaplaceMechanism(noise_multiplier=noise):
@@ -222,9 +223,9 @@ def _consistent_rate(run: AssessedRun) -> Change | None:
 def inconsistent_rate(run: AssessedRun) -> float | None:
     """Return the sampling rate of the batches in the context if a step of the mechanism cannot have it, else None.
 
-    The rate is the batch size over the smallest stated size of the data set. It contradicts a step whose stated rates
-    are all more than 1 % smaller, or all more than 1 % larger. The result is None if the context states no batch size,
-    or no size of the data set is stated.
+    The rate is the batch size over the smallest stated size of the data set. A step cannot have it if all its stated
+    rates are more than 1 % smaller, or all more than 1 % larger. The result is None if the context states no batch
+    size, or no size of the data set is stated.
     """
     batch, sizes = run.context.batch_size, run.sizes
     if batch is None or not sizes:
@@ -253,11 +254,11 @@ def _with_rate_at_least(node: MechanismSpec, rate: float) -> MechanismSpec:
         case PoissonSampledMechanism(sample_rate=stated, mechanism=inner):
             return PoissonSampledMechanism(type="poisson_sampled", sample_rate=max(stated, rate), mechanism=inner)
         case DpsgdMechanism() if _stated_rates(node):
-            larger = remade(node, sample_rate=_each(node, lambda stated: max(stated, rate)))
+            larger = _remade(node, sample_rate=_each(node, lambda stated: max(stated, rate)))
             if not _counts_epochs(node):
                 return larger
             smaller = {"sample_rate": _each(node, lambda stated: min(stated, rate)), "steps": None}
-            return remade(larger, steps=remade(node, **smaller, epochs=node.epochs).steps)
+            return _remade(larger, steps=_remade(node, **smaller, epochs=node.epochs).steps)
         case _:
             return node
 
@@ -280,10 +281,10 @@ def _accumulation(run: AssessedRun) -> Change | None:
 
 
 def batches_are_between_updates(run: AssessedRun) -> bool:
-    """Return whether the batch size of the context, counted between two updates of the model, determines the rate.
+    """Return whether the sampling rate follows from the batch size in the context and the size of the data set.
 
-    The rate then counts all backward passes between two updates. The size of the data set must be known, and no step
-    may state several rates, because one batch size does not determine the rates of a schedule.
+    The batch size counts all records between two updates of the model. The result is False if one of both sizes is
+    unknown, or if a step states several rates, because one batch size does not determine the rates of a schedule.
     """
     schedules = [node for node in nodes_of(run.mechanism) if len(set(_stated_rates(node))) > 1]
     return run.context.batch_size is not None and bool(run.sizes) and not schedules
@@ -299,8 +300,8 @@ def _with_records_of_all_passes(node: MechanismSpec, passes: int) -> MechanismSp
     if not isinstance(node, DpsgdMechanism):
         return node
     if node.batch_size is not None and node.dataset_size is not None:
-        return remade(node, batch_size=min(node.batch_size * passes, node.dataset_size))
-    return remade(node, sample_rate=_each(node, lambda stated: min(stated * passes, 1.0)))
+        return _remade(node, batch_size=min(node.batch_size * passes, node.dataset_size))
+    return _remade(node, sample_rate=_each(node, lambda stated: min(stated * passes, 1.0)))
 
 
 def _tuning(run: AssessedRun) -> Change | None:
@@ -310,31 +311,25 @@ def _tuning(run: AssessedRun) -> Change | None:
     text = f"selected as the best of {runs} runs, by a score that may depend on the data"
     if runs > LARGEST_TRIALS:
         text = f"repeated {runs} times with all results released, because the best of {runs} runs was chosen"
-    return Change("tuning_not_accounted", text, partial(best_run, runs=runs))
+    return Change("tuning_not_accounted", text, partial(_best_run, runs=runs))
 
 
-def best_run(spec: MechanismSpec, runs: int) -> MechanismSpec:
-    """Return the selection of the best of `runs` training runs of the mechanism `spec`.
-
-    More than `LARGEST_TRIALS` runs are composed, as if all were released.
-    """
+def _best_run(spec: MechanismSpec, runs: int) -> MechanismSpec:
+    # more runs than LARGEST_TRIALS are composed, as if all were released
     if runs > LARGEST_TRIALS:
-        return all_runs(spec, runs)
+        return _all_runs(spec, runs)
     return SelectedMechanism(type="selected", mechanism=spec, trials=FixedTrialCount(type="fixed", count=runs))
 
 
 def drawn_run(spec: MechanismSpec, runs: int) -> MechanismSpec:
-    """Return the selection among a geometric number of training runs of `spec`, with the mean `runs`."""
+    """Return the selection among a random number of training runs of `spec`: geometric, with the mean `runs`."""
     return SelectedMechanism(
         type="selected", mechanism=spec, trials=GeometricTrialCount(type="geometric", mean=float(runs))
     )
 
 
-def all_runs(spec: MechanismSpec, runs: int) -> MechanismSpec:
-    """Return the composition of `runs` training runs of the mechanism `spec`, as if all were released.
-
-    The run that was chosen and released is a function of all runs.
-    """
+def _all_runs(spec: MechanismSpec, runs: int) -> MechanismSpec:
+    # the released run is a function of all runs
     return RepeatedMechanism(type="repeated", mechanism=spec, steps=runs)
 
 
@@ -365,11 +360,8 @@ def mapped(spec: MechanismSpec, change: Maker) -> MechanismSpec | None:
             return change(spec)
 
 
-def remade(node: DpsgdMechanism, **changed: Any) -> DpsgdMechanism:
-    """Return the DP-SGD run `node` with the `changed` fields; the number of steps, or of shuffled epochs, is kept.
-
-    Raises ValidationError for values outside their ranges.
-    """
+def _remade(node: DpsgdMechanism, **changed: Any) -> DpsgdMechanism:
+    # keeps the number of steps, or of shuffled epochs
     shuffled = node.sampling == "shuffled"
     kept: dict[str, Any] = {
         "noise_multiplier": node.noise_multiplier,

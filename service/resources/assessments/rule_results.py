@@ -78,10 +78,10 @@ def ruling(
     if verdict == "violated" and not grounds.judged.is_attained:
         beside = described()
         verdict = "violated" if verdict_of(rule, ReadNumber.of(beside, rule.reads)) == "violated" else "undecided"
-    reason = why_undecided(rule, grounds)
+    reason = _why_undecided(rule, grounds)
     if reason is not None and (verdict == "met" or reason in (ATTACKER_REFUTED, NO_BOUND)):
         verdict = "undecided"
-    elif verdict == "met" and not grounds.judged.is_attained and not is_on_the_safe_side(rule):
+    elif verdict == "met" and not grounds.judged.is_attained and not _is_on_the_safe_side(rule):
         verdict, reason = "undecided", ONLY_FROM_ABOVE
     elif beside is not None and verdict == "undecided":
         reason = "The run as described meets this limit. No bound proves the limit for the run with its hazards."
@@ -115,11 +115,8 @@ def verdict_of(rule: PolicyRule, number: ReadNumber) -> str:
     return "violated" if sign * (limit - better) < 0 else "undecided"
 
 
-def is_on_the_safe_side(rule: PolicyRule) -> bool:
-    """Return whether the rule limits its number from the side of less privacy.
-
-    Then every run that reveals less than a run that keeps the rule also keeps the rule.
-    """
+def _is_on_the_safe_side(rule: PolicyRule) -> bool:
+    # every run that reveals less than a run that keeps the rule also keeps the rule
     return is_guarantee(rule.question, rule.reads) == (rule.at_most is None)
 
 
@@ -139,11 +136,7 @@ def _margin(rule: PolicyRule, number: ReadNumber) -> float | None:
     return _sign(rule) * (rule.limit - worse) / (abs(rule.limit) if rule.limit else 1.0)
 
 
-def why_undecided(rule: PolicyRule, grounds: RulingGrounds) -> str | None:
-    """Return why a policy rule stays undecided whatever its number is, as a sentence; None if the number decides.
-
-    `grounds` has the assumptions behind the number.
-    """
+def _why_undecided(rule: PolicyRule, grounds: RulingGrounds) -> str | None:
     if any(each.holds == "no" and each.if_not == RELAXED for each in grounds.of_attackers(rule)):
         return ATTACKER_REFUTED
     if grounds.judged.failed:

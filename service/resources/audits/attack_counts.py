@@ -55,12 +55,7 @@ CONSISTENT: Final = "Counts that are consistent with the bound do not prove the 
 NOTHING_PROVED: Final = "The counts prove nothing. At this confidence, guessing explains them."
 
 
-def compute_attack_counts(request: AttackCountsRequest, digest: str, engine_version: str) -> AttackCountsResponse:
-    """Return the privacy parameters that the counts of an attack's successes and failures rule out.
-
-    `digest` and `engine_version` become fields of the response. Raises PrivacyComputationError with the JSON pointer of
-    the first faulty part.
-    """
+def _compute_attack_counts(request: AttackCountsRequest, digest: str, engine_version: str) -> AttackCountsResponse:
     counts = request.true_positives, request.members, request.false_positives, request.non_members
     rates = region(*counts, request.confidence)
     mu = gdp_mu(rates)
@@ -168,11 +163,7 @@ def _verdict(rates: Region, curves: TradeOffPair, attacker: ThreatModelSpec, *, 
     )
 
 
-def attack_counts_quote(request: AttackCountsRequest) -> Quote:
-    """Return the estimated cost, in microseconds of CPU time, of the statistics of an attack's counts.
-
-    It includes the cost of the trade-off curves of a claimed mechanism.
-    """
+def _attack_counts_quote(request: AttackCountsRequest) -> Quote:
     if request.mechanism is None or request.threat_model is None:
         return Quote(COUNTING_COST, inline=True)
     long = unpriced(request.mechanism, [request.threat_model], CURVES_READ)
@@ -196,6 +187,6 @@ ATTACK_COUNTS: Final = Computation(
     examples=ATTACK_COUNTS_EXAMPLES,
     request_type=AttackCountsRequest,
     response_type=AttackCountsResponse,
-    function=compute_attack_counts,
-    quote=attack_counts_quote,
+    function=_compute_attack_counts,
+    quote=_attack_counts_quote,
 )

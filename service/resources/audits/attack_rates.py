@@ -35,10 +35,10 @@ def _columns(estimate: FloatArray, ends: tuple[FloatArray, FloatArray]) -> Measu
 
 
 def against_theory(roc: EmpiricalRoc, power: PowerEnds) -> tuple[TheoryPowers, Verdict, bool]:
-    """Return (theory at the measured rates, verdict, whether the attack is weaker than the theory).
+    """Return the theory at the measured rates, the verdict, and whether the attack is weaker than the theory.
 
-    `roc` has the measured rates with confidence intervals at each threshold. `power` returns bounds of the largest
-    power at a false positive rate, which is the theory. The verdict is above the bound if, at some threshold, the lower
+    The theory is the largest power at a false positive rate, of which `power` returns bounds. `roc` has the measured
+    rates with confidence intervals at each threshold. The verdict is above the bound if, at some threshold, the lower
     confidence bound of the true positive rate exceeds the upper bound of the theory at the upper confidence bound of
     the false positive rate. The attack is weaker if, at some threshold, the upper confidence bound of the true positive
     rate is below the lower bound of the theory at the lower confidence bound of the false positive rate.

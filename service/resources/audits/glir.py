@@ -47,12 +47,7 @@ LAW_SHARE: Final = 0.1
 """Share of 1 - confidence for upper bounds of an estimated law. The confidence bands have the rest."""
 
 
-def compute_glir_audit(request: AnyGlirRequest, digest: str, engine_version: str) -> GlirAuditResponse:
-    """Compute a GLiR audit (gradient likelihood ratio attack) of every step, and combine the steps.
-
-    `digest` and `engine_version` become fields of the response. If members are known, the attack is compared with
-    theory. Raises OutOfDomain with the pointer of the faulty array, or ArchiveError.
-    """
+def _compute_glir_audit(request: AnyGlirRequest, digest: str, engine_version: str) -> GlirAuditResponse:
     noise = glir.ReleaseNoise(std=request.noise_std, proportional=request.noise_covariance == "gradient")
     simulate = request.simulate if isinstance(request, GlirAuditRequest) else None
     estimated = _has_background(request)
@@ -219,7 +214,7 @@ GLIR_AUDIT: Final[Computation[AnyGlirRequest, GlirAuditResponse]] = Computation(
     examples=GLIR_EXAMPLES,
     request_type=GlirAuditRequest,
     response_type=GlirAuditResponse,
-    function=compute_glir_audit,
+    function=_compute_glir_audit,
     quote=glir_audit_quote,
     read_archive=read_glir_upload,
 )

@@ -74,8 +74,9 @@ def _assume(code: AssumptionCode, text: str, simulated: bool) -> Assumption:
 def assumptions(simulated: bool, known: bool, estimated: bool) -> tuple[Assumption, ...]:
     """Return the assumptions of the p-values and the theoretical curve of GLiR (gradient likelihood ratio).
 
-    They are marked as satisfied if the gradients were `simulated`, else as unknown. `known` is whether some step has a
-    given mean and covariance of gradients, and `estimated` whether some step has sample gradients of other records.
+    The assumptions are marked as satisfied if the gradients were `simulated`, else as unknown. `known` is whether some
+    step has a given mean and covariance of gradients, and `estimated` whether some step has sample gradients of other
+    records.
     """
     listed = [
         _assume(
@@ -123,7 +124,7 @@ def _independence(simulated: bool) -> tuple[Assumption, ...]:
 
 
 def notes(noise: ReleaseNoise, estimated: bool, one_class: bool, queries: int) -> tuple[str, ...]:
-    """Return notes for readers of the answer.
+    """Return notes for readers of a GLiR audit (gradient likelihood ratio).
 
     `estimated` is whether some step has background gradients, and `queries` the number of scored gradients. `one_class`
     is whether all queries are members, or none of them is. `noise` says where noise is added.

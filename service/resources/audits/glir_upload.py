@@ -67,7 +67,10 @@ class UploadedArrays:
         self._archive = archive
 
     def step(self, number: int) -> dict[str, FloatArray]:
-        """Return the arrays of a step by name, as float64. Raises ArchiveError for infinite or too large entries."""
+        """Return the arrays of the step with this number (from 0) by name, as float64.
+
+        Raises ArchiveError for infinite or too large entries.
+        """
         prefix = f"steps.{number}."
         names = [name for name in self._archive.headers if name.startswith(prefix)]
         return {name.removeprefix(prefix): self._numbers(name) for name in names}
@@ -88,7 +91,10 @@ class UploadedArrays:
 
 
 def read_glir_upload(body: bytes) -> GlirUpload:
-    """Return the audit in an archive. Raises ArchiveError, or ValidationError for its parameters."""
+    """Return the request for a GLiR audit in an archive (.npz), with its parameters and arrays.
+
+    Raises ArchiveError for wrong arrays, or ValidationError for wrong parameters.
+    """
     archive = ArrayArchive(body, LARGEST_ARRAY_BYTES)
     steps: dict[int, Shapes] = {}
     parameters: dict[str, Any] = {}

@@ -46,12 +46,7 @@ GLRT_SOURCE: Final = "Kaissis et al. (GLRT), Theorems 1 and 2: R(x) = SF[chi2'_d
 OPTIMAL_SOURCE: Final = "Neyman and Pearson 1933: Q(Q^-1(x) - sqrt(lambda))"
 
 
-def compute_glrt_audit(request: GlrtAuditRequest, digest: str, engine_version: str) -> GlrtAuditResponse:
-    """Simulate the GLRT adversary and the optimal adversary with the same random numbers.
-
-    The GLRT adversary uses the generalised likelihood ratio test. `digest` and `engine_version` become fields of the
-    response.
-    """
+def _compute_glrt_audit(request: GlrtAuditRequest, digest: str, engine_version: str) -> GlrtAuditResponse:
     generator = np.random.Generator(np.random.PCG64(request.seed))
     signal = signal_of(request.queries, request.noise_multiplier)
     lengths, projections = simulated_scores(request.trials, request.dimension, signal, generator)
@@ -93,8 +88,7 @@ def _attack(
     )
 
 
-def glrt_audit_quote(request: GlrtAuditRequest) -> Quote:
-    """Return the estimated cost of a simulated GLRT audit, in microseconds of CPU time. A worker runs it."""
+def _glrt_audit_quote(request: GlrtAuditRequest) -> Quote:
     trials = 2 * request.trials * (NORMAL_COST * request.dimension + TRIAL_COST)
     return Quote(int(BASE_COST + trials + CUTOFF_COST * request.cutoffs))
 
@@ -107,6 +101,6 @@ GLRT_AUDIT: Final = Computation(
     examples=GLRT_EXAMPLES,
     request_type=GlrtAuditRequest,
     response_type=GlrtAuditResponse,
-    function=compute_glrt_audit,
-    quote=glrt_audit_quote,
+    function=_compute_glrt_audit,
+    quote=_glrt_audit_quote,
 )

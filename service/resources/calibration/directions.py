@@ -106,7 +106,7 @@ def _laws(request: CalibrationsRequest, place: Place) -> Iterator[Law]:
             case ("targets", number, "threat_model", *_) if number == index:
                 yield _of_attacker(place, target)
             case ("targets", number, "question", *_) if number == index:
-                yield monotone.law_of_question(quantity_of(target), place.name, side_of(target))
+                yield monotone.law_of_question(_quantity_of(target), place.name, _side_of(target))
             case _:
                 yield NOTHING
 
@@ -152,7 +152,7 @@ def _needed(sign: int | None, target: CalibrationTarget, *, of_question: bool) -
 
 
 def rise_sign(need: int | None, target: CalibrationTarget) -> int:
-    """Return 1 or -1 if the answer to a target rises or falls with the calibrated parameter, else 0.
+    """Return 1 if the answer to a target rises with the calibrated parameter, -1 if it falls, and 0 otherwise.
 
     `target` is a question with a limit on its answer. `need` is 1 if the target is met from some value of the parameter
     on, -1 if it is met up to some value, 0 if the answer is constant, and None if nothing is known. The result is 0 in
@@ -161,13 +161,11 @@ def rise_sign(need: int | None, target: CalibrationTarget) -> int:
     return (need or 0) if target.at_most is None else -(need or 0)
 
 
-def quantity_of(target: CalibrationTarget) -> str:
-    """Return the type of the question, or for a trade-off question the quantity of the curve."""
+def _quantity_of(target: CalibrationTarget) -> str:
     return target.reads if target.question.type == "trade_off" else target.question.type
 
 
-def side_of(target: CalibrationTarget) -> str | None:
-    """Return `side` of the question about a predictive value: "at_most" or "at_least"; None for other questions."""
+def _side_of(target: CalibrationTarget) -> str | None:
     return getattr(target.question, "side", None)
 
 

@@ -72,11 +72,7 @@ OTHER_SIDE: Final = (
 )
 
 
-def compute_calibrations(request: CalibrationsRequest, digest: str, engine_version: str) -> ResponseFields:
-    """Return the calibrated number, the answers there, and the neighbouring number at which a target fails.
-
-    `digest` and `engine_version` become fields of the response.
-    """
+def _compute_calibrations(request: CalibrationsRequest, digest: str, engine_version: str) -> ResponseFields:
     return _response(request, {}, digest, engine_version)
 
 
@@ -123,11 +119,7 @@ def _response(
     }
 
 
-def calibrations_quote(request: CalibrationsRequest) -> Quote:
-    """Return the estimated cost of a calibration, in microseconds of CPU time.
-
-    The estimate is a multiple of the cost of one evaluation of the request.
-    """
+def _calibrations_quote(request: CalibrationsRequest) -> Quote:
     _checked_directions(request)
     try:
         quotes = {group.request: quote_nested(group.request, group.places) for group in groups_of(request)}
@@ -284,7 +276,7 @@ CALIBRATIONS: Final = Computation(
     examples=CALIBRATIONS_EXAMPLES,
     request_type=CalibrationsRequest,
     response_type=CalibrationsResponse,
-    function=compute_calibrations,
-    quote=calibrations_quote,
+    function=_compute_calibrations,
+    quote=_calibrations_quote,
     exit_code=exit_code,
 )

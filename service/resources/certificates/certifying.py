@@ -29,12 +29,7 @@ SOURCE: Final = "Proof in ball arithmetic from the definition of the law (privac
 HOLDS_FOR_EVERY_MECHANISM: Final = "An infinite epsilon holds for every mechanism."
 
 
-def compute_certificates(request: CertificatesRequest, digest: str, engine_version: str) -> ResponseFields:
-    """Return the number of a request for a certificate with its proof.
-
-    `digest` and `engine_version` become fields of the response. Raises PrivacyComputationError with the pointer of the
-    faulty part.
-    """
+def _compute_certificates(request: CertificatesRequest, digest: str, engine_version: str) -> ResponseFields:
     steps = steps_of(request.mechanism, request.threat_model)
     comparison_of(request.question, 0.0, request.reads)  # an unsupported question is found before it is answered
     answer, value = None, request.number
@@ -43,7 +38,7 @@ def compute_certificates(request: CertificatesRequest, digest: str, engine_versi
         value = ReadNumber.of(answer, request.reads).value
     comparison = comparison_of(request.question, value, request.reads)
     proofs = [] if comparison is None else comparison.prove(steps)
-    verdict = joint_verdict([proof["verdict"] for proof in proofs])
+    verdict = _joint_verdict([proof["verdict"] for proof in proofs])
     return {
         "digest": digest,
         "engine_version": engine_version,
@@ -62,11 +57,7 @@ def compute_certificates(request: CertificatesRequest, digest: str, engine_versi
     }
 
 
-def joint_verdict(verdicts: list[str]) -> str:
-    """Return the verdict on a number from its `verdicts` in the directions add and remove.
-
-    The number is "refuted" if one direction refutes it, and "proved" if all prove it, else "not_decided".
-    """
+def _joint_verdict(verdicts: list[str]) -> str:
     if "refuted" in verdicts:
         return "refuted"
     return "proved" if all(verdict == "proved" for verdict in verdicts) else "not_decided"
@@ -82,11 +73,7 @@ def _caveats(request: CertificatesRequest) -> ResponseFields:
     return assumptions_and_hazards(asked, resolved.mechanism, resolved.threat_model)
 
 
-def certificates_quote(request: CertificatesRequest) -> Quote:
-    """Return the estimated cost of a certificate, in microseconds of CPU time.
-
-    It is that of the proofs, and of the answer for a request without a number.
-    """
+def _certificates_quote(request: CertificatesRequest) -> Quote:
     steps = steps_of(request.mechanism, request.threat_model)
     comparison = comparison_of(request.question, 0.0, request.reads)
     directions = 0 if comparison is None else len(comparison.directions)
@@ -109,7 +96,7 @@ CERTIFICATES: Final = Computation(
     examples=CERTIFICATES_EXAMPLES,
     request_type=CertificatesRequest,
     response_type=CertificatesResponse,
-    function=compute_certificates,
-    quote=certificates_quote,
+    function=_compute_certificates,
+    quote=_certificates_quote,
     exit_code=exit_code,
 )

@@ -61,8 +61,8 @@ def counterexample_attack(
     """Return an attack whose certified power refutes an unsafe claim, as fields of `ShowingAttack`.
 
     `answer` has the number that the claim is about, `curves` are those of the run, and `attacker` is the type of the
-    threat model. Rate and power of the attack are None if the search for them would cost more than LARGEST_COST
-    microseconds by `model`, the cost model of the curves, or if it finds none.
+    threat model. Rate and power of the attack are None if a search would cost more than 0.1 s of CPU time by the cost
+    model `model`, or finds none.
     """
     asked: Direction = claim.question.direction
     bound, who = bound_of(claim), ATTACKERS[attacker]
@@ -71,7 +71,7 @@ def counterexample_attack(
     if isinstance(bound, AtRate) and isinstance(claim.question, TradeOffQuestion | ReconstructionQuestion):
         power: Mapping[str, Any] = answer["points"][0]["power"] if "points" in answer else answer
         return _attack_at(who, asked, bound.rate, _with_lower_bound_as_value(power), bound.allowed)
-    expensive = bound is not None and is_too_expensive(bound, model)
+    expensive = bound is not None and _is_too_expensive(bound, model)
     if bound is not None and not expensive:
         for direction in _directions_to_search(asked, curves):
             found = _witness(_attained_curve(getattr(curves, direction)), bound)
@@ -93,14 +93,13 @@ def attack_cost(claim: Claim, model: CostModel) -> float:
     `model` is the cost model of the curves.
     """
     bound = bound_of(claim)
-    if bound is None or is_too_expensive(bound, model):
+    if bound is None or _is_too_expensive(bound, model):
         return 0.0
     directions = 1 if claim.question.direction != "both" or model.one_curve else 2
     return directions * _cost(bound, model.readings())
 
 
-def is_too_expensive(bound: Bound, model: CostModel) -> bool:
-    """Return whether the search for an attack above `bound` costs more than `LARGEST_COST` microseconds by `model`."""
+def _is_too_expensive(bound: Bound, model: CostModel) -> bool:
     many = isinstance(bound, Ratio | GaussianCurve)
     return many and _cost(bound, model.readings()) > LARGEST_COST
 

@@ -28,12 +28,7 @@ UNSAFE: Final = 1 / 2
 """Share of claims that estimates take to be unsafe."""
 
 
-def compute_claims(request: ClaimsRequest, digest: str, engine_version: str) -> ResponseFields:
-    """Return the answers to the claimed quantities and the verdicts on the claims, as fields of the response.
-
-    `digest` and `engine_version` become fields of the response. Raises PrivacyComputationError with the JSON pointer of
-    the first faulty part.
-    """
+def _compute_claims(request: ClaimsRequest, digest: str, engine_version: str) -> ResponseFields:
     try:
         resolved = resolve_request(request.asked())
     except PrivacyComputationError as error:
@@ -94,11 +89,7 @@ def _claim_fields(
     }
 
 
-def claims_quote(request: ClaimsRequest) -> Quote:
-    """Return the estimated cost of the answers and attacks for a request of claims, in microseconds of CPU time.
-
-    Attacks count with the expected share `UNSAFE` of unsafe claims.
-    """
+def _claims_quote(request: ClaimsRequest) -> Quote:
     alone = quote_nested(request.asked(), request.places())
     found = combine_quotes([alone])
     if alone.prepared is None:  # the description is too long for plans
@@ -123,7 +114,7 @@ CLAIMS: Final = Computation(
     examples=CLAIMS_EXAMPLES,
     request_type=ClaimsRequest,
     response_type=ClaimsResponse,
-    function=compute_claims,
-    quote=claims_quote,
+    function=_compute_claims,
+    quote=_claims_quote,
     exit_code=exit_code,
 )

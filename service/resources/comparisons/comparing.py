@@ -55,12 +55,7 @@ class _ComparedQuantity(NamedTuple):
     point: int | None
 
 
-def compute_comparisons(request: ComparisonsRequest, digest: str, engine_version: str) -> ResponseFields:
-    """Evaluate all runs of a request, and return their comparison as fields of the response.
-
-    `digest` and `engine_version` become fields of the response. Raises PrivacyComputationError with the pointer of the
-    first faulty part.
-    """
+def _compute_comparisons(request: ComparisonsRequest, digest: str, engine_version: str) -> ResponseFields:
     return _response(request, {}, digest, engine_version)
 
 
@@ -212,7 +207,7 @@ def _ranked(
 def comparisons_quote(request: ComparisonsRequest) -> Quote:
     """Return the estimated cost of a comparison, in microseconds of CPU time.
 
-    It is that of all answers, evaluated curves and pairs of runs.
+    All answers, evaluated curves and pairs of runs count.
     """
     pairs = len(request.runs) * (len(request.runs) - 1) / 2
     compared = COMPARISON_COST + COMPARED_POINT_COST * len(request.false_positive_rates)
@@ -244,7 +239,7 @@ COMPARISONS: Final = Computation(
     examples=COMPARISONS_EXAMPLES,
     request_type=ComparisonsRequest,
     response_type=ComparisonsResponse,
-    function=compute_comparisons,
+    function=_compute_comparisons,
     quote=comparisons_quote,
     ends_early=True,
 )

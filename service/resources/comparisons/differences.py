@@ -23,15 +23,15 @@ def sign_of(first: Sequence[ReadNumber], second: Sequence[ReadNumber]) -> Sign:
     """
     for one, other in zip(first, second, strict=True):
         turned = one.guarantee and len(first) > 1
-        if is_surely_below(one, other):
+        if _is_surely_below(one, other):
             return "second_smaller" if turned else "first_smaller"
-        if is_surely_below(other, one):
+        if _is_surely_below(other, one):
             return "first_smaller" if turned else "second_smaller"
     return "equal" if _is_one_point(first[0], second[0]) else "undecided"
 
 
-def is_surely_below(one: ReadNumber, other: ReadNumber) -> bool:
-    """Return whether the number `one` is below `other`, wherever both lie in their enclosures."""
+def _is_surely_below(one: ReadNumber, other: ReadNumber) -> bool:
+    # wherever both lie in their enclosures
     if one.upper is None or other.lower is None:
         return False
     if one.log10 is not None and other.log10 is not None:

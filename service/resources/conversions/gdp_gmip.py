@@ -45,12 +45,7 @@ LESS_IS_ENOUGH: Final = (
 )
 
 
-def compute_gdp_gmip(request: GdpGmipRequest, digest: str, engine_version: str) -> GdpGmipResponse:
-    """Convert between both privacy parameters of noisy SGD, and return the noise that gives these parameters.
-
-    mu_dp is that of Gaussian differential privacy, mu_mip that of Gaussian membership inference privacy. `digest` and
-    `engine_version` become fields of the response.
-    """
+def _compute_gdp_gmip(request: GdpGmipRequest, digest: str, engine_version: str) -> GdpGmipResponse:
     training = _training(request)
     target, given = request.target
     if target == "mu_dp":
@@ -155,8 +150,7 @@ def _notes(
     return tuple(notes)
 
 
-def gdp_gmip_quote(_: GdpGmipRequest) -> Quote:
-    """Return the estimated cost of a conversion, in microseconds of CPU time: a constant."""
+def _gdp_gmip_quote(_: GdpGmipRequest) -> Quote:
     return Quote(COST)
 
 
@@ -168,6 +162,6 @@ GDP_GMIP: Final = Computation(
     examples=GDP_GMIP_EXAMPLES,
     request_type=GdpGmipRequest,
     response_type=GdpGmipResponse,
-    function=compute_gdp_gmip,
-    quote=gdp_gmip_quote,
+    function=_compute_gdp_gmip,
+    quote=_gdp_gmip_quote,
 )

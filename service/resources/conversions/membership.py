@@ -34,20 +34,15 @@ NO_CERTAIN_EPSILON: Final = (
 )
 
 
-def compute_membership_conversions(
+def _compute_membership_conversions(
     request: MembershipConversionsRequest, digest: str, engine_version: str
 ) -> MembershipConversionsResponse:
-    """Return the answers to all conversions of a request.
-
-    `digest` and `engine_version` become fields of the response.
-    """
     return MembershipConversionsResponse(
         digest=digest, engine_version=engine_version, answers=tuple(map(_answer, request.conversions))
     )
 
 
-def membership_conversions_quote(request: MembershipConversionsRequest) -> Quote:
-    """Return the estimated cost, in microseconds of CPU time: each conversion is a closed form of constant cost."""
+def _membership_conversions_quote(request: MembershipConversionsRequest) -> Quote:
     cost = CONVERSION_COST * len(request.conversions)
     return Quote(cost, inline=cost <= INLINE_LIMIT)
 
@@ -139,6 +134,6 @@ MEMBERSHIP_CONVERSIONS: Final = Computation(
     examples=MEMBERSHIP_CONVERSIONS_EXAMPLES,
     request_type=MembershipConversionsRequest,
     response_type=MembershipConversionsResponse,
-    function=compute_membership_conversions,
-    quote=membership_conversions_quote,
+    function=_compute_membership_conversions,
+    quote=_membership_conversions_quote,
 )

@@ -87,12 +87,9 @@ class _ScaledLosses(NamedTuple):
     """Sensitivity of the aggregated loss on all clipped points; None if only losses are known."""
 
 
-def compute_pmp_exponential(request: PmpExponentialRequest, digest: str, engine_version: str) -> PmpExponentialResponse:
-    """Enclose the parameter epsilon of practical membership privacy (PMP) of an exponential mechanism.
-
-    `digest` and `engine_version` become fields of the response. Raises OutOfDomain if the losses exceed the
-    sensitivity.
-    """
+def _compute_pmp_exponential(
+    request: PmpExponentialRequest, digest: str, engine_version: str
+) -> PmpExponentialResponse:
     scaled = _scaled(request)
     population = scaled.population
     bounds = swap_bounds(population)
@@ -276,6 +273,6 @@ PMP_EXPONENTIAL: Final = Computation(
     examples=PMP_EXPONENTIAL_EXAMPLES,
     request_type=PmpExponentialRequest,
     response_type=PmpExponentialResponse,
-    function=compute_pmp_exponential,
+    function=_compute_pmp_exponential,
     quote=pmp_exponential_quote,
 )

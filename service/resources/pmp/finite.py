@@ -34,11 +34,7 @@ FIXED_COST, SUM_COST, PAIR_COST = 300, 0.3, 0.03
 subsets."""
 
 
-def compute_pmp_finite(request: PmpFiniteRequest, digest: str, engine_version: str) -> PmpFiniteResponse:
-    """Return the parameter of practical membership privacy (PMP) of a table of output probabilities.
-
-    `digest` and `engine_version` become fields of the response.
-    """
+def _compute_pmp_finite(request: PmpFiniteRequest, digest: str, engine_version: str) -> PmpFiniteResponse:
     subsets = tuple(request.subsets_in_order)
     rows = Rows.of(request.probabilities)
     table, adjacent = MembershipTable.of(rows, subsets), AdjacentTable.of(rows, subsets)
@@ -73,12 +69,7 @@ def compute_pmp_finite(request: PmpFiniteRequest, digest: str, engine_version: s
     )
 
 
-def pmp_finite_quote(request: PmpFiniteRequest) -> Quote:
-    """Return the estimated cost of the PMP parameter of a table of probabilities, in microseconds of CPU time.
-
-    A worker computes the parameter. PMP is practical membership privacy: the attacker does not know which records were
-    drawn.
-    """
+def _pmp_finite_quote(request: PmpFiniteRequest) -> Quote:
     points, outputs = request.points, len(request.probabilities[0])
     numbers = math.comb(points, points // 2) * outputs
     return Quote(int(FIXED_COST + SUM_COST * points * numbers + PAIR_COST * (points // 2) ** 2 * numbers))
@@ -91,6 +82,6 @@ PMP_FINITE: Final = Computation(
     examples=PMP_FINITE_EXAMPLES,
     request_type=PmpFiniteRequest,
     response_type=PmpFiniteResponse,
-    function=compute_pmp_finite,
-    quote=pmp_finite_quote,
+    function=_compute_pmp_finite,
+    quote=_pmp_finite_quote,
 )

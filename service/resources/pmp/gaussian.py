@@ -51,12 +51,7 @@ READ_COST: Final = 0.1
 """Cost of reading and clipping a number."""
 
 
-def compute_pmp_gaussian(request: AnyPmpGaussianRequest, digest: str, engine_version: str) -> PmpGaussianResponse:
-    """Enclose the PMP parameter of the Gaussian mechanism. Raises ArchiveError for points that are not finite.
-
-    `digest` and `engine_version` become fields of the response. PMP is practical membership privacy: the attacker does
-    not know which records were drawn.
-    """
+def _compute_pmp_gaussian(request: AnyPmpGaussianRequest, digest: str, engine_version: str) -> PmpGaussianResponse:
     points = _points(request)
     count, dimension = points.shape
     size = request.data_size_of(count)
@@ -91,12 +86,7 @@ def compute_pmp_gaussian(request: AnyPmpGaussianRequest, digest: str, engine_ver
     )
 
 
-def pmp_gaussian_quote(request: AnyPmpGaussianRequest) -> Quote:
-    """Return the estimated cost of the PMP parameter of a Gaussian mechanism, in microseconds of CPU time.
-
-    A worker computes the parameter. PMP is practical membership privacy: the attacker does not know which records were
-    drawn.
-    """
+def _pmp_gaussian_quote(request: AnyPmpGaussianRequest) -> Quote:
     if isinstance(request, PmpGaussianUpload):
         count, dimension = request.count, request.dimension
     else:
@@ -185,7 +175,7 @@ PMP_GAUSSIAN: Final = Computation(
     examples=PMP_GAUSSIAN_EXAMPLES,
     request_type=PmpGaussianRequest,
     response_type=PmpGaussianResponse,
-    function=compute_pmp_gaussian,
-    quote=pmp_gaussian_quote,
+    function=_compute_pmp_gaussian,
+    quote=_pmp_gaussian_quote,
     read_archive=read_pmp_gaussian_upload,
 )

@@ -66,7 +66,11 @@ class PmpGaussianUpload(PmpGaussianParameters):
 
 
 def read_pmp_gaussian_upload(body: bytes) -> PmpGaussianUpload:
-    """Return the request in an archive. Raises ArchiveError, or ValidationError for its parameters."""
+    """Return the request for a PMP parameter in an archive (.npz), with its parameters and points.
+
+    Raises ArchiveError for wrong arrays, or ValidationError for wrong parameters. PMP is practical membership privacy:
+    the attacker does not know which records were drawn.
+    """
     archive = ArrayArchive(body, LARGEST_ARRAY_BYTES)
     parameters: dict[str, Any] = {}
     target: dict[str, Any] = {}

@@ -47,12 +47,9 @@ LARGEST_EXACT_ENUMERATION: Final = 2_000_000.0
 ROW_COST, PAIR_COST, SOLVED_ROWS = 150.0, 1.5, 100
 
 
-def compute_pmp_simulations(request: PmpSimulationsRequest, digest: str, engine_version: str) -> PmpSimulationsResponse:
-    """Draw all parent sets of a simulation and compute the privacy of the mechanism on each.
-
-    A parent set is a population of which a random half is the data. `digest` and `engine_version` become fields of the
-    response.
-    """
+def _compute_pmp_simulations(
+    request: PmpSimulationsRequest, digest: str, engine_version: str
+) -> PmpSimulationsResponse:
     trials = tuple(_written(_trial(request, number)) for number in range(request.trials))
     notes = [SPREAD, UPPER_BOUND if request.experiment == "gaussian" else READINGS]
     if any(trial["epsilon"] is None for trial in trials):
@@ -78,8 +75,7 @@ def compute_pmp_simulations(request: PmpSimulationsRequest, digest: str, engine_
     )
 
 
-def pmp_simulations_quote(request: PmpSimulationsRequest) -> Quote:
-    """Return the estimated cost of a simulation, in microseconds of CPU time. A worker runs it."""
+def _pmp_simulations_quote(request: PmpSimulationsRequest) -> Quote:
     count = 2 * request.data_size
     each = TRIAL_COST + NUMBER_COST * count * request.dimension
     if request.experiment == "gaussian":
@@ -165,6 +161,6 @@ PMP_SIMULATIONS: Final = Computation(
     examples=PMP_SIMULATIONS_EXAMPLES,
     request_type=PmpSimulationsRequest,
     response_type=PmpSimulationsResponse,
-    function=compute_pmp_simulations,
-    quote=pmp_simulations_quote,
+    function=_compute_pmp_simulations,
+    quote=_pmp_simulations_quote,
 )

@@ -47,9 +47,9 @@ NO_NUMBER: Final = "A check of the computation failed. The response contains no 
 
 
 def is_lasting(problem_type: str) -> bool:
-    """Return whether a repeated computation has the same problem.
+    """Return whether every computation of the same request has a problem of this type.
 
-    Limits of time and memory depend on the machine, and disputed runs on the service.
+    Problems of time and memory depend on the machine, and disputed runs on the service.
     """
     return problem_type in LASTING
 

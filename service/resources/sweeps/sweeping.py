@@ -19,12 +19,7 @@ from service.resources.sweeps.estimates import sweeps_quote
 from service.resources.sweeps.problems import problem_of
 
 
-def compute_sweeps(request: SweepsRequest, digest: str, engine_version: str) -> ResponseFields:
-    """Evaluate every point of a sweep, and return the answers as fields of the response.
-
-    A failed point has a problem in its place. Points after the deadline have problems as well. `digest` and
-    `engine_version` become fields of the response. Raises DeadlinePassed if the deadline passed before any answer.
-    """
+def _compute_sweeps(request: SweepsRequest, digest: str, engine_version: str) -> ResponseFields:
     places = request.places
     is_relaxed = request.threat_model.type != "worst_case"
     rows = _SweepRows(tuple(quantities(request.questions, places)), is_relaxed=is_relaxed)
@@ -99,7 +94,7 @@ SWEEPS: Final = Computation(
     examples=SWEEPS_EXAMPLES,
     request_type=SweepsRequest,
     response_type=SweepsResponse,
-    function=compute_sweeps,
+    function=_compute_sweeps,
     quote=sweeps_quote,
     chunking=CHUNKING,
     ends_early=True,

@@ -214,9 +214,9 @@ def test_random_cases_against_direct_sums() -> None:
         at = epsilon * float(random.uniform(0, 0.99))
         truth = direct_delta(reports, epsilon, at)
         curve = AnyShuffled(reports=reports, epsilon=epsilon).curves().both
-        low, _, high = MeanContour(clones(reports, ratio_of(epsilon, 1))).log_delta(at, 2048)
+        low, high = MeanContour(clones(reports, ratio_of(epsilon, 1))).log_deltas(np.array([at]))
         listed = curve.profile_at(at)
-        disagree += not (holds(listed, truth, 1e-13) and low - 1e-12 <= math.log(truth) <= high + 1e-12)
+        disagree += not (holds(listed, truth, 1e-13) and low[0] - 1e-12 <= math.log(truth) <= high[0] + 1e-12)
         assert listed.relative_width() <= 1e-8
     assert disagree == 0
 
@@ -230,11 +230,12 @@ def test_contour_encloses_listed_profile(seed: int) -> None:
     forms = [kind(reports, options, p) for kind in (blanket, third_value, own_value)]
     for form in (*forms, forms[-1].swapped()):
         listed, top = AtomsTradeOff(listed_mean(form)), math.log(form.largest_ratio)
-        for at in (top * random.uniform(0, 0.95, 3) ** 2).tolist():
-            low, _, high = MeanContour(form).log_delta(at, 4096)
-            truth = listed.profile_at(at)
-            assert math.exp(low) <= truth.upper
-            assert math.exp(high) >= truth.lower
+        at = top * random.uniform(0, 0.95, 3) ** 2
+        for thresholds in (at, np.append(at, top * random.uniform(0, 0.95, 30))):  # a short and a long list
+            low, high = MeanContour(form).log_deltas(thresholds)
+            truth = listed.profile(thresholds)
+            assert (np.exp(low) <= truth.upper).all()
+            assert (np.exp(high) >= truth.lower).all()
 
 
 @sample_of(1)
@@ -341,12 +342,14 @@ def test_skipped_nodes_of_contours_change_nothing(seed: int, monkeypatch: pytest
     reports, p = int(10.0 ** random.uniform(3, 9)), ratio_of(epsilon, -1)
     forms = [clones(reports, p), *(kind(reports, options, p) for kind in (blanket, third_value, own_value))]
     for form in forms:
-        contour, at = MeanContour(form), float(epsilon * random.uniform(0, 5) / math.sqrt(reports))
-        found = contour.log_delta(at, 2048)
+        contour, at = MeanContour(form), np.array([epsilon * random.uniform(0, 5) / math.sqrt(reports)])
         with monkeypatch.context() as patch:
+            patch.setattr(mean_contour, "MOST_NODES", mean_contour.FEWEST_FINELY)
+            found = contour.log_deltas(at)
             patch.setattr(mean_contour, "WIDEST_SINE", 0.0)
-            whole = contour.log_delta(at, 2048)
-        assert found == pytest.approx(whole, rel=1e-10, abs=1e-10)
+            whole = contour.log_deltas(at)
+        for one, other in zip(found, whole, strict=True):
+            assert one == pytest.approx(other, rel=1e-10, abs=1e-10)
 
 
 @sample_of(4)

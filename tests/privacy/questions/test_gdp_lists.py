@@ -21,8 +21,7 @@ from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.shifted.gaussian import gaussian_curve
 from service.privacy.trade_off.shuffled.curves import MeanCurve, OnesCurve, WorstCurve
 from service.privacy.trade_off.shuffled.mean_contour import MeanContour
-from service.privacy.trade_off.shuffled.mean_form import MeanForm
-from service.privacy.trade_off.shuffled.mean_list import MeanList
+from service.privacy.trade_off.shuffled.mean_form import MeanForm, exponential
 from service.privacy.trade_off.shuffled.ones import Ones
 from service.privacy.trade_off.shuffled.ones_list import ones_log_deltas, ones_tests
 from tests.slow_marker import thorough
@@ -148,12 +147,12 @@ def test_lists_of_a_mean_form_meet_single_values(seed: int) -> None:
     contour = MeanContour(form)
     top = math.log(form.largest_ratio)
     scale = min(2.5 * math.exp(contour.rough_log_delta(0.0)), top)
-    c = np.minimum(scale * np.sort(random.uniform(0, 8, size=12)), 0.999 * top)
-    low, high = MeanList(form).log_deltas(c)
+    c = np.minimum(scale * np.sort(random.uniform(0, 8, size=30)), 0.999 * top)
+    low, high = contour.log_deltas(c)
     for at, least, most in zip(c.tolist(), low.tolist(), high.tolist(), strict=True):
-        known = contour.log_delta(at, 8192)
-        assert least <= known[2] + 1e-14
-        assert known[0] <= most + 1e-14
+        known_least, known_most = contour.log_deltas(np.array([at]))
+        assert least <= known_most[0] + 1e-14
+        assert known_least[0] <= most + 1e-14
     assert float((high - low)[c < 3 * scale].max(initial=0.0)) < 0.05
 
 
@@ -161,7 +160,9 @@ def test_lists_of_a_mean_form_meet_single_values(seed: int) -> None:
 def test_lists_of_ones_meet_single_values_and_tests_are_attained(seed: int) -> None:
     random = np.random.default_rng([SEED, 5, seed])
     reports = int(10 ** random.uniform(1, 9))
-    ones = Ones(reports, int(random.integers(0, reports)), _ratio(random))
+    # Below about 1e-3, p - 1 has fewer digits than p.
+    p = exponential(10 ** random.uniform(-8, -1)) if seed % 2 else _ratio(random)
+    ones = Ones(reports, int(random.integers(0, reports)), p)
     curve = OnesCurve(ones)
     c = np.minimum(curve.scale * random.uniform(0, 8, size=12), 0.999 * math.log(ones.ratio))
     low, high = ones_log_deltas(ones, c)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache, partial
@@ -31,6 +31,7 @@ from service.privacy.composition.planning.options import DEFAULT_OPTIONS, Engine
 from service.privacy.composition.planning.parts import contour_parts
 from service.privacy.composition.planning.plan import CLOSED_FORM, Plan, mixed_plan
 from service.privacy.composition.planning.selection import Planners, selected_plan
+from service.privacy.composition.short_runs.reach import is_short_run
 from service.privacy.errors import UnsupportedCombination
 from service.privacy.mechanisms.abstract import AbstractMechanism, AbstractStep, Steps, merged
 from service.privacy.mechanisms.mixture import Mixture
@@ -38,7 +39,7 @@ from service.privacy.mechanisms.neighbours import ONE_ADDED, Neighbours
 from service.privacy.mechanisms.selected import Selected
 from service.privacy.numerics.work import is_out_of_time, within_time
 from service.privacy.trade_off.abstract import AbstractTradeOff
-from service.privacy.trade_off.atom_sums import Kinds, values
+from service.privacy.trade_off.atom_sums import values
 from service.privacy.trade_off.combinators.bracketed import Bracketed
 from service.privacy.trade_off.combinators.easiest import EasiestOf
 from service.privacy.trade_off.combinators.tighter_of import TighterOf
@@ -120,6 +121,7 @@ def plan(
                 partial(plan, method=method, neighbours=neighbours, options=in_lists),
                 partial(plan, method=method, neighbours=neighbours, options=options),
                 partial(_attained_as_a_whole, neighbours=neighbours, options=in_lists),
+                partial(_short, neighbours=neighbours, method=method),
                 (method, neighbours, options),
             )
             return selected_plan(mechanism, method, planners)
@@ -127,6 +129,27 @@ def plan(
             steps = steps_of(mechanism, neighbours)
             known = _composition(steps, mechanism.type, method, options)
             return replace(known, build=partial(_in_both_directions, known, steps))
+
+
+def _short(
+    mechanism: AbstractMechanism, neighbours: Neighbours, method: str
+) -> Callable[[], TradeOffPair | None] | None:
+    """Return a function that makes the curves of a short run as a whole; None if `mechanism` is no such run.
+
+    `neighbours` is the neighbouring relation, and `method` the engine of the request.
+    """
+    if isinstance(mechanism, Mixture) or method not in ("auto", "discretised"):
+        return None
+    steps = steps_of(mechanism, neighbours)
+    if not is_short_run(steps):
+        return None
+
+    def made() -> TradeOffPair | None:
+        from service.privacy.composition.short_runs.curves import short_run
+
+        return short_run(steps)
+
+    return made
 
 
 def _attained_as_a_whole(
@@ -229,7 +252,7 @@ def _planned_now(steps: Steps, kind: str, method: str, options: EngineOptions) -
         return known
     far = closed_forms.with_large_losses(steps) if method == "auto" else None
     if far is not None:
-        return _beside_large_losses(far[0], far[1], kind, options)
+        return _beside_large_losses(far, kind, options)
     parts = contour_parts(steps)
     gaussians = closed_forms.gaussian_sum(parts) if method != "contour" else None
     if gaussians is not None:
@@ -245,17 +268,17 @@ def _planned_now(steps: Steps, kind: str, method: str, options: EngineOptions) -
     raise _refusal(kind, method)
 
 
-def _beside_large_losses(far: Kinds, others: Steps, kind: str, options: EngineOptions) -> Plan:
-    """Plan a run with a few large losses: the plan of the `others` is shifted by the losses of the steps `far`.
+def _beside_large_losses(far: closed_forms.LargeLosses, kind: str, options: EngineOptions) -> Plan:
+    """Plan a run with a few large losses: the plan of the other steps is shifted by the losses of the steps `far`.
 
-    `far` has the laws of the losses of these steps, with their counts. `kind` is the type of the mechanism.
+    `kind` is the type of the mechanism.
     """
-    rest = _composition(others, kind, "auto", options)
-    model = rest.cost.scaled(values(far))
+    rest = _composition(far.others, kind, "auto", options)
+    model = rest.cost.scaled(values(far.laws))
     return Plan(rest.engine, model, partial(_shifted, rest, far))
 
 
-def _shifted(rest: Plan, far: Kinds) -> TradeOffPair:
+def _shifted(rest: Plan, far: closed_forms.LargeLosses) -> TradeOffPair:
     return closed_forms.shifted_by_large_losses(rest.curves, far)
 
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final, cast
+from typing import Final, cast, final
 
 from service.privacy.composition.exact_sums.exact_runs import Responses, responses_of
 from service.privacy.composition.planning import cost
@@ -34,7 +34,7 @@ from service.privacy.mechanisms.shuffled.steps import AnyShuffled, AttacksOnShuf
 from service.privacy.mechanisms.stated_divergences import StatedDivergences
 from service.privacy.mechanisms.zcdp import Zcdp
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
-from service.privacy.trade_off.atom_sums import Kinds, in_reach, total_law, values
+from service.privacy.trade_off.atom_sums import in_reach, total_law, values
 from service.privacy.trade_off.atomic_law import AtomicLaw
 from service.privacy.trade_off.combinators.with_singular_mass import with_singular_mass
 from service.privacy.trade_off.pair import TradeOffPair
@@ -205,27 +205,50 @@ def shifted(steps: Steps, others: Steps) -> TradeOffPair:
     return TradeOffPair(add, add.reversed(), source, (reason,), bracket=rest.bracket)
 
 
-def with_large_losses(steps: Steps) -> tuple[tuple[tuple[AtomicLaw, int], ...], Steps] | None:
-    """Return the laws of the steps with losses above `LARGEST_LOSS`, with counts, and the other steps of a run.
+@final
+@dataclass(frozen=True, slots=True)
+class LargeLosses:
+    """Steps of a run with losses above `LARGEST_LOSS`, and the other steps.
+
+    Attributes
+    ----------
+    laws : tuple of (AtomicLaw, int)
+        Laws of these steps where they do not reveal everything, with their counts.
+    revealing : tuple of (float, int)
+        Probabilities with which these steps reveal everything, with their counts.
+    others : Steps
+        The other steps.
+    """
+
+    laws: tuple[tuple[AtomicLaw, int], ...]
+    revealing: tuple[tuple[float, int], ...]
+    others: Steps
+
+
+def with_large_losses(steps: Steps) -> LargeLosses | None:
+    """Return the steps with losses above `LARGEST_LOSS`, and the other steps of a run.
 
     The result is None if the run has no such steps, or no others, or if the total of the large losses has more than
     `MOST_LARGE` values.
     """
     listed = [(step.atomic_law(), step, count) for step, count in steps]
-    far = tuple((law, count) for law, _, count in listed if law is not None and law.losses[0] > LARGEST_LOSS)
+    far = [each for each in listed if each[0] is not None and each[0].losses[0] > LARGEST_LOSS]
     others = tuple((step, count) for law, step, count in listed if law is None or law.losses[0] <= LARGEST_LOSS)
-    return (far, others) if far and others and 1 <= values(far) <= MOST_LARGE else None
+    laws = tuple((law, count) for law, _, count in far if law is not None)
+    revealing = tuple((part.delta, count) for _, step, count in far if (part := step.two_point()) is not None)
+    return LargeLosses(laws, revealing, others) if laws and others and 1 <= values(laws) <= MOST_LARGE else None
 
 
-def shifted_by_large_losses(rest: TradeOffPair, far: Kinds) -> TradeOffPair:
+def shifted_by_large_losses(rest: TradeOffPair, large: LargeLosses) -> TradeOffPair:
     """Return the curves of a run from those of the steps without large losses, `rest`.
 
-    `far` has the laws of the steps with large losses, with their counts. The profile is a mixture of shifted profiles
-    of `rest`.
+    `large` has the steps with large losses. The profile is a mixture of shifted profiles of `rest`, beside the
+    probability with which these steps reveal everything.
     """
     from service.privacy.trade_off.mixture.shifted_mixture import ShiftedMixture, Shifts
 
-    add = ShiftedMixture(rest.add, Shifts.of_law(total_law(far)))
+    shifted = ShiftedMixture(rest.add, Shifts.of_law(total_law(large.laws)))
+    add = with_singular_mass(shifted, large.revealing)
     reason = "Steps with a few large losses shift the thresholds at which the curve of the other steps is evaluated."
     return replace(rest, add=add, remove=add.reversed(), notes=(*rest.notes, reason))
 

@@ -23,13 +23,10 @@ from service.privacy.trade_off.shuffled.drawn_tests import searched_point
 from service.privacy.trade_off.shuffled.listed_envelope import ListedEnvelope
 from service.privacy.trade_off.shuffled.mean_contour import MeanContour
 from service.privacy.trade_off.shuffled.mean_form import MeanForm
-from service.privacy.trade_off.shuffled.mean_list import MeanList
 from service.privacy.trade_off.shuffled.ones import Ones
 from service.privacy.trade_off.shuffled.ones_list import ones_log_deltas, ones_tests
-from service.privacy.trade_off.shuffled.profile_curve import EASY, FEWEST, FINE, LogProfile, ProfileCurve
+from service.privacy.trade_off.shuffled.profile_curve import ProfileCurve
 
-NEAR: Final = 1.0
-"""Nats by which a rough profile is smaller than the largest one where it is evaluated with few nodes."""
 NEXT_TO_TOP: Final = 1 - 1e-9
 """Largest threshold of a search, as a share of the largest loss."""
 
@@ -62,14 +59,8 @@ class MeanCurve(ProfileCurve):
         return self._twin
 
     @override
-    def log_delta(self, epsilon: float, nodes: int) -> LogProfile:
-        if epsilon >= self.largest_log_ratio.upper:
-            return -math.inf, -math.inf, -math.inf
-        return self._contour.log_delta(epsilon, nodes)
-
-    @override
     def _log_deltas(self, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
-        return MeanList(self.form).log_deltas(epsilon)
+        return self._contour.log_deltas(epsilon)
 
     @override
     def rough_log_delta(self, epsilon: float) -> float:
@@ -105,13 +96,6 @@ class OnesCurve(ProfileCurve):
         if self._twin is None:
             self._twin = OnesCurve(self.ones.swapped(), self)
         return self._twin
-
-    @override
-    def log_delta(self, epsilon: float, nodes: int) -> LogProfile:
-        if epsilon >= self.largest_log_ratio.upper:
-            return -math.inf, -math.inf, -math.inf
-        low, high = self.ones.log_delta(epsilon)
-        return low, high, high
 
     @override
     def _log_deltas(self, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -176,33 +160,15 @@ class WorstCurve(ProfileCurve):
 
     @override
     def _profile_formula(self, epsilon: FloatArray) -> EnclosureArray:
-        if len(epsilon) > 1 or self.is_listed:
-            return reduce(larger, (logged(curve.profile(epsilon)) for curve in self.curves))
-        low, _, high = self.log_delta(float(epsilon[0]), 0) if epsilon[0] >= 0 else (0.0, 0.0, 0.0)
-        if epsilon[0] < 0:
-            return reduce(larger, (logged(curve.profile(epsilon)) for curve in self.curves))
-        return EnclosureArray.from_logs(np.array([low]), np.array([min(high, 0.0)]))
+        return reduce(larger, (logged(curve.profile(epsilon)) for curve in self.curves))
 
     @override
     def log_ends(self, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
         return log_ends(self._profile_formula(epsilon))
 
     @override
-    def log_delta(self, epsilon: float, nodes: int) -> LogProfile:
-        """Return a lower bound, an approximation and an upper bound of the largest ln delta of the curves at `epsilon`.
-
-        `nodes` is the number of nodes of a contour, on which the accuracy depends; 0 stands for the finest, `FINE`.
-        Curves with a much smaller profile are evaluated roughly.
-        """
-        roughs = [_rough_at(curve, epsilon) for curve in self.curves]
-        close = max(roughs) - NEAR
-        found: LogProfile = (-math.inf, -math.inf, -math.inf)
-        for rough, curve in sorted(zip(roughs, self.curves, strict=True), key=lambda each: -each[0]):
-            each = _log_profile(curve, epsilon, (nodes or FINE) if rough >= close else FEWEST)
-            if rough < close and each[2] > found[0]:
-                each = _log_profile(curve, epsilon, nodes or FINE)
-            found = max(found[0], each[0]), max(found[1], each[1]), max(found[2], each[2])
-        return found
+    def _log_deltas(self, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
+        return log_ends(self._profile_formula(epsilon))
 
     @override
     def rough_log_delta(self, epsilon: float) -> float:
@@ -242,7 +208,7 @@ class WorstCurve(ProfileCurve):
 
     @staticmethod
     def _is_smaller(curve: AbstractTradeOff, delta: float, epsilon: float) -> bool:
-        high = _log_profile(curve, epsilon, EASY)[2]
+        high = float(log_ends(curve.profile(np.array([epsilon])))[1][0])
         return high <= math.log(delta) - 4 * FUNCTION_ERROR * (1 - math.log(delta))
 
 
@@ -251,13 +217,6 @@ def _rough_at(curve: AbstractTradeOff, epsilon: float) -> float:
     if isinstance(curve, ProfileCurve):
         return curve.rough_log_delta(epsilon)
     return math.log(max(curve.profile_at(epsilon).upper, 1e-320))
-
-
-def _log_profile(curve: AbstractTradeOff, epsilon: float, nodes: int) -> LogProfile:
-    if isinstance(curve, ProfileCurve):
-        return curve.log_delta(epsilon, nodes)
-    ends = log_ends(curve.profile(np.array([epsilon])))
-    return float(ends[0][0]), float(ends[1][0]), float(ends[1][0])
 
 
 def drawn_point(curves: Sequence[OnesCurve], rate: float) -> tuple[float, float, float, float]:

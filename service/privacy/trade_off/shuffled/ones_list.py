@@ -12,7 +12,7 @@ from typing import Final, final
 
 import numpy as np
 
-from service.privacy.numerics.arrays import FloatArray, IndexArray
+from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 from service.privacy.trade_off.bounded_tests import BoundedTests
 from service.privacy.trade_off.shuffled.mean_form import exponential
@@ -23,7 +23,7 @@ FARTHEST: Final = 3.0
 """Largest distance of the J of one contour, in standard deviations of its tilted law."""
 STEEPEST: Final = 300.0
 """Largest |J - J'| s0 for two numbers J, J' of one contour with the tilt s0."""
-ROUNDING: Final = 128 * UNIT_ROUNDOFF
+ROUNDING: Final = 32 * UNIT_ROUNDOFF
 """Relative error of a product, of which a factor has a rounded exponential."""
 WIDE: Final = 1e-6
 """Width of ln delta above which a threshold has a contour of its own."""
@@ -33,20 +33,7 @@ Bounds = tuple[FloatArray, FloatArray]
 
 
 def ones_log_deltas(ones: Ones, epsilon: FloatArray) -> Bounds:
-    """Return lower and upper bounds of ln delta.
-
-    Parameters
-    ----------
-    ones : Ones
-        Pair of laws.
-    epsilon : array, shape (n,)
-        Thresholds >= 0 below the largest log-likelihood ratio, nats.
-
-    Returns
-    -------
-    (array, array)
-        Bounds, shape (n,).
-    """
+    """Return (lower, upper) bounds of ln delta at thresholds >= 0 (nats) below the largest loss, shape (n,)."""
     order = np.argsort(epsilon, kind="stable")
     groups = [(contour, part, *_bounds(ones, contour, part)) for contour, part in _contours(ones, epsilon[order])]
     low, high = np.empty_like(epsilon), np.empty_like(epsilon)
@@ -56,20 +43,7 @@ def ones_log_deltas(ones: Ones, epsilon: FloatArray) -> Bounds:
 
 
 def ones_tests(ones: Ones, epsilon: FloatArray) -> BoundedTests:
-    """Return tests next to the best ones at thresholds.
-
-    Parameters
-    ----------
-    ones : Ones
-        Pair of laws.
-    epsilon : array, shape (n,)
-        Thresholds >= 0 below the largest log-likelihood ratio, nats.
-
-    Returns
-    -------
-    BoundedTests
-        About 13 tests for each threshold.
-    """
+    """Return about 13 tests next to the best one at each threshold >= 0 (nats) below the largest loss."""
     found = list[BoundedTests]()
     with np.errstate(all="ignore"):
         for contour, part in _contours(ones, np.sort(epsilon)):
@@ -149,22 +123,17 @@ def _bounds(ones: Ones, contour: OnesContour, part: _Part) -> Bounds:
         room = 8 * UNIT_ROUNDOFF * (1 + abs(scale))
         log_low = np.where(least > 0, np.log(np.maximum(least, 1e-320)) + scale - room, -np.inf)
         log_high = np.minimum(np.log(np.maximum(most, 1e-320)) + scale + room, 0.0)
-    for index in _others(proved & (log_high - log_low <= WIDE)):
+    for index in np.flatnonzero(~(proved & (log_high - log_low <= WIDE))).tolist():
         log_low[index], log_high[index] = ones.log_delta(float(epsilon[index]))
     return log_low, log_high
 
 
-def _others(found: FloatArray) -> list[int]:
-    places: IndexArray = np.flatnonzero(~found.astype(bool))
-    return places.tolist()
-
-
 def _factors(ones: Ones, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return E - 1 and (p - E)/(p + 1) for E = e^`epsilon`, with relative errors of at most `ROUNDING`/2."""
-    p = float(ones.ratio)
+    gain = float(ones.ratio - 1)  # the double of p may differ from p by more than the rounding of p - 1
     excess = np.expm1(epsilon)
-    first = (p - 1 - excess) / (p + 1)
-    for index in np.flatnonzero(2 * excess > p - 1).tolist():  # the difference loses digits
+    first = (gain - excess) / (gain + 2)
+    for index in np.flatnonzero(2 * excess > gain).tolist():  # the difference loses digits
         numerator, unit = ones.ratio.numerator, ones.ratio.denominator
         threshold = exponential(float(epsilon[index]))
         e, of_e = threshold.numerator, threshold.denominator

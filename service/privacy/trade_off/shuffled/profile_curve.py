@@ -1,4 +1,4 @@
-"""Trade-off curves whose privacy profile is enclosed at one threshold at a time, at a cost that rises with accuracy.
+"""Trade-off curves whose privacy profile is enclosed at lists of thresholds.
 
 Points of the curve come from the profile (`combinators/profile_points.py`). Lists of many thresholds, and laws for
 compositions, come from a table (`node_table.py`).
@@ -24,27 +24,23 @@ from service.privacy.trade_off.atomic_law import AtomicLaw
 from service.privacy.trade_off.combinators.profile_points import LARGEST, proved_error, proved_points, proved_power
 from service.privacy.trade_off.enclosed.ulps import above, below
 from service.privacy.trade_off.shuffled.node_table import NodeTable, listed_law
-from service.privacy.trade_off.shuffled.profile_bounds import SLACK, joined, left_of_zero
 from service.privacy.trade_off.shuffled.steering import lowest, rough_root, vertex
 
-FEWEST, EASY, SHARP, FINE = (256, 2048, 4096, 8192)
-"""Nodes of contours: to bound a much smaller profile, for one of several thresholds, for a point, for epsilon."""
 FEW, MOST_LISTED = (3, 360)
-"""Largest numbers of thresholds that are evaluated one by one, and without a table."""
+"""Largest numbers of points that are searched one by one, and of thresholds that are evaluated without a table."""
 CELLS: Final = 24
 """Nodes of the table in a standard deviation of the loss, where they are dense."""
 PLACES: Final = np.concatenate([np.arange(0, 10 * CELLS), np.arange(10 * CELLS, 40 * CELLS, CELLS // 4)])
 """Nodes of the table, in multiples of their smallest distance."""
-TABLE_NODES: Final = 1024
 MOST_DEVIATIONS: Final = 45.0
 """Largest distance of thresholds from 0 in the search of a point, in standard deviations of the loss."""
 ASIDE: Final = 0.05
 """Distance of the thresholds that improve the place of a point, in standard deviations of the loss."""
 ROUNDS: Final = (
-    (SHARP, 0.005 * np.array([-2.0, -1.0, 1.0, 2.0])),
-    (FINE, 0.02 * np.array([-40.0, -10.0, -3.0, -1.0, 0.0, 1.0, 3.0, 10.0, 40.0])),
+    0.005 * np.array([-2.0, -1.0, 1.0, 2.0]),
+    0.02 * np.array([-40.0, -10.0, -3.0, -1.0, 0.0, 1.0, 3.0, 10.0, 40.0]),
 )
-"""Accuracy, and distances of thresholds around the best one in standard deviations, until a point is known."""
+"""Distances of thresholds around the best one in standard deviations, until a point is known."""
 GOOD: Final = 1e-3
 """Relative width of a power at which the search of a point stops."""
 NEAR_ROOT, MOST_ROOTS, MARGIN = 1e-4, 6, 0.01
@@ -53,10 +49,8 @@ MOST_WIDENINGS: Final = 12
 NEXT_TO_TOP: Final = 1e-6
 """Distance from the largest loss, relative to it, within which an epsilon is not told from it."""
 LEAST_PROOF: Final = 1e-14
-NOTHING: Final = -1e5
+SLACK: Final = 16 * FUNCTION_ERROR
 
-LogProfile = tuple[float, float, float]
-"""Lower bound, approximation and upper bound of ln delta."""
 ProvedBounds = Callable[[FloatArray, tuple[FloatArray, FloatArray]], tuple[float, float, float, float]]
 """Function of thresholds and bounds of ln delta there, like `proved_power`."""
 
@@ -64,7 +58,8 @@ ProvedBounds = Callable[[FloatArray, tuple[FloatArray, FloatArray]], tuple[float
 class ProfileCurve(AbstractTradeOff):
     """Trade-off curve with enclosures of ln delta(eps) for eps >= 0, in both directions.
 
-    delta is the privacy profile. Subclasses define `log_delta`, `rough_log_delta`, `largest_log_ratio` and `reversed`.
+    delta is the privacy profile. Subclasses define `_log_deltas`, `rough_log_delta`, `largest_log_ratio` and
+    `reversed`.
 
     Attributes
     ----------
@@ -83,23 +78,12 @@ class ProfileCurve(AbstractTradeOff):
     near_root: float = NEAR_ROOT
 
     @abstractmethod
-    def log_delta(self, epsilon: float, nodes: int) -> LogProfile:
-        """Return lower bound, approximation and upper bound of ln delta at `epsilon` >= 0.
-
-        `nodes` is the number of nodes of a contour, on which the accuracy depends: `FEWEST`, `EASY` or `FINE`.
-        """
-
     def _log_deltas(self, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return bounds of ln delta at many thresholds `epsilon` from 0 to below the largest loss; shape (n,).
-
-        Subclasses override the method if a list of thresholds costs less than its members.
-        """
-        found = np.array([self.log_delta(each, EASY) for each in epsilon.tolist()])
-        return found[:, 0], found[:, 2]
+        """Return bounds of ln delta at thresholds `epsilon` from 0 to below the largest loss; shape (n,)."""
 
     @final
     def log_deltas(self, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return bounds of ln delta at many thresholds without a table.
+        """Return bounds of ln delta without a table.
 
         Parameters
         ----------
@@ -150,37 +134,21 @@ class ProfileCurve(AbstractTradeOff):
         (array, array)
             Bounds, shape (n,).
         """
-        if len(epsilon) > FEW:
-            return self._many(epsilon)
-        ends = [self._one(each, FINE) for each in epsilon.tolist()]
-        return np.array([each[0] for each in ends]), np.array([min(each[1], 0.0) for each in ends])
-
-    def _one(self, epsilon: float, nodes: int) -> tuple[float, float]:
-        if epsilon >= 0:
-            low, _, high = self.log_delta(epsilon, nodes)
-            return low, high
-        other = self._swapped.log_delta(-epsilon, nodes)
-        return left_of_zero(epsilon, other[0], -1), left_of_zero(epsilon, other[2], 1)
+        low, high = np.empty_like(epsilon), np.empty_like(epsilon)
+        right = epsilon >= 0
+        for curve, where in ((self, right), (self._swapped, ~right)):
+            at = np.abs(epsilon[where])
+            if at.size:
+                evaluate = curve.log_deltas if at.size <= MOST_LISTED else curve.table.log_ends
+                low[where], high[where] = evaluate(at)
+        for side, out in ((-1, low), (1, high)):
+            values = zip(epsilon[~right].tolist(), out[~right].tolist(), strict=True)
+            out[~right] = [_left_of_zero(at, value, side) for at, value in values]
+        return low, np.minimum(high, 0.0)
 
     @property
     def _swapped(self) -> ProfileCurve:
         return cast("ProfileCurve", self.reversed())
-
-    def _many(self, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
-        low, high = np.empty_like(epsilon), np.empty_like(epsilon)
-        right = epsilon >= 0
-        low[right], high[right] = self._of_list(epsilon[right])
-        if not right.all():
-            left = epsilon[~right]
-            ends = self._swapped._of_list(-left)  # noqa: SLF001 - the same class
-            for end, side, out in zip(ends, (-1, 1), (low, high), strict=True):
-                values = zip(left.tolist(), end.tolist(), strict=True)
-                out[~right] = [left_of_zero(at, value, side) for at, value in values]
-        return low, np.minimum(high, 0.0)
-
-    def _of_list(self, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return bounds of ln delta at a list of thresholds >= 0, of a table for a long list."""
-        return self.log_deltas(epsilon) if len(epsilon) <= MOST_LISTED else self.table.log_ends(epsilon)
 
     @cached_property
     def table(self) -> NodeTable:
@@ -189,10 +157,7 @@ class ProfileCurve(AbstractTradeOff):
         step = min(self.scale, self._swapped.scale) / CELLS
         places = PLACES[step * PLACES < top * (1 - 1e-9)]
         nodes = np.append(step * places, top)
-        ends = [self.log_delta(each, TABLE_NODES) for each in nodes[:-1].tolist()]
-        low = np.array([*(each[0] for each in ends), -math.inf])
-        high = np.array([*(min(each[2], 0.0) for each in ends), -math.inf])
-        return NodeTable(nodes, low, high, step, places)
+        return NodeTable(nodes, *self.log_deltas(nodes), step, places)
 
     def listed_law(self, side: int) -> AtomicLaw | None:
         """Return a law of finitely many losses that is no easier to attack (`side` -1) or no harder (1), or None.
@@ -206,12 +171,16 @@ class ProfileCurve(AbstractTradeOff):
     def _epsilon_formula(self, delta: float) -> Enclosure:
         target, top = math.log(delta), self.largest_log_ratio.upper
         slack = 4 * FUNCTION_ERROR * (1 - target)
-        if self.log_delta(0.0, EASY)[2] <= target - slack:
+        if self._ends(0.0)[1] <= target - slack:
             return Enclosure.point(0.0)
         guess, slope, (low, high) = self._near_root(target, top)
-        left = self._proved(guess + (low - target) / slope, slope, lambda at: self.log_delta(at, FINE)[0] - target, -1)
-        right = self._proved(guess + (high - target) / slope, slope, lambda at: target - self.log_delta(at, FINE)[2], 1)
+        left = self._proved(guess + (low - target) / slope, slope, lambda at: self._ends(at)[0] - target, -1)
+        right = self._proved(guess + (high - target) / slope, slope, lambda at: target - self._ends(at)[1], 1)
         return Enclosure(max(left, 0.0), max(min(right, top), 0.0), self.evidence)
+
+    def _ends(self, epsilon: float) -> tuple[float, float]:
+        low, high = self.log_deltas(np.array([epsilon]))
+        return float(low[0]), float(high[0])
 
     def _near_root(self, target: float, top: float) -> tuple[float, float, tuple[float, float]]:
         """Return about the root of ln delta = `target` in (0, `top`), about minus the slope there, and bounds.
@@ -219,7 +188,8 @@ class ProfileCurve(AbstractTradeOff):
         The bounds are (lower, upper) of ln delta at the returned point.
         """
         at = rough_root(self.rough_log_delta, target, top)
-        low, middle, high = self.log_delta(at, FINE)
+        low, high = self._ends(at)
+        middle = _middle_of(low, high)
         fall = self.rough_log_delta(at * (1 - ASIDE)) - self.rough_log_delta(at)
         slope = fall / (ASIDE * at) if math.isfinite(fall) else 0.0
         for _ in range(MOST_ROOTS):
@@ -228,7 +198,8 @@ class ProfileCurve(AbstractTradeOff):
             if not math.isfinite(move) or abs(middle - target) < self.near_root or not 0 < at + move < top:
                 break
             at, value = at + move, middle
-            low, middle, high = self.log_delta(at, FINE)
+            low, high = self._ends(at)
+            middle = _middle_of(low, high)
             slope = (value - middle) / move if math.isfinite(middle) else slope
         return at, max(slope, 1e-3 / at), (low, high)
 
@@ -258,18 +229,13 @@ class ProfileCurve(AbstractTradeOff):
     @override
     def _points_formula(self, alpha: FloatArray) -> CurvePoints:
         if len(alpha) > FEW and not self.is_listed:
-            powers, errors = self._tabulated_points(alpha)
+            powers, errors = proved_points(alpha, *self._listed_profiles)
         else:
             found = np.array([self._ends_at(rate) for rate in alpha.tolist()])
             powers, errors = found[:, :2], found[:, 2:]
         power, error = (EnclosureArray(ends[:, 0], np.minimum(ends[:, 1], 1.0)) for ends in (powers, errors))
         anything = np.full_like(alpha, np.inf)
-        return CurvePoints(joined(error, power), joined(power, error), EnclosureArray(-anything, anything))
-
-    def _tabulated_points(self, alpha: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return (lower, upper) of power and of type II error at n rates, from the table; shape (n, 2) each."""
-        c, own, other = self._listed_profiles
-        return proved_points(alpha, c, own, other)
+        return CurvePoints(_joined(error, power), _joined(power, error), EnclosureArray(-anything, anything))
 
     @cached_property
     def _listed_profiles(self) -> tuple[FloatArray, tuple[FloatArray, FloatArray], tuple[FloatArray, FloatArray]]:
@@ -278,11 +244,11 @@ class ProfileCurve(AbstractTradeOff):
         # Beyond the largest loss the profile is 0, so that the best threshold is never at an end of the list.
         nodes = np.concatenate([nodes, nodes[-1] + self.scale * np.array([1.0, 2.0])])
         c = np.concatenate([-nodes[:0:-1], nodes])
-        return c, self._many(c), self._swapped._many(c)  # noqa: SLF001 - the same class
+        return c, self.log_ends(c), self._swapped.log_ends(c)
 
     def _ends_at(self, rate: float, *, with_error: bool = True) -> tuple[float, float, float, float]:
         """Return (lower, upper) of the power at a rate, then of the type II error (wide without `with_error`)."""
-        low, high = self._power_ends(rate)
+        low, high = self._proved_near(lambda c, ends: proved_power(rate, c, *ends), rate, (rate, 1.0))
         if not with_error or high - low <= GOOD * (1 - high):
             return low, high, (1 - high) * (1 - SLACK), (1 - low) * (1 + SLACK)
         return low, high, *self._swapped._error_ends(1 - rate)  # noqa: SLF001 - the same class
@@ -290,10 +256,6 @@ class ProfileCurve(AbstractTradeOff):
     @override
     def _power_at_formula(self, rate: float) -> Enclosure:
         return Enclosure(*self._ends_at(rate, with_error=False)[:2], self.evidence)
-
-    def _power_ends(self, rate: float) -> tuple[float, float]:
-        """Return (lower, upper) bounds of the power at a false positive rate in (0, 1)."""
-        return self._proved_near(lambda c, ends: proved_power(rate, c, *ends), rate, (rate, 1.0))
 
     def _error_ends(self, power: float) -> tuple[float, float]:
         """Return (lower, upper) of the type II error of the swapped hypotheses at the rate 1 - `power`, in (0, 1)."""
@@ -322,15 +284,13 @@ class ProfileCurve(AbstractTradeOff):
         top = min(self.largest_log_ratio.upper, MOST_DEVIATIONS * self.scale)
         near = lowest(lambda c: steer(c, self._middle(c)), bottom, top, 0.003 * self.scale)
         around = [min(max(near + each * ASIDE * self.scale, bottom), top) for each in (-1, 0, 1)]
-        ends = [self._one(c, EASY) for c in around]
-        known_at = [0.5 * (max(low, high - 2) + high) for low, high in ends]
-        near = vertex(around, [steer(c, min(value, 0.0)) for c, value in zip(around, known_at, strict=True)])
+        least, most = self.log_ends(np.array(around))
+        known_at = map(_middle_of, least.tolist(), most.tolist())
+        near = vertex(around, [steer(c, value) for c, value in zip(around, known_at, strict=True)])
         low, high = known
-        for nodes, distances in ROUNDS:
+        for distances in ROUNDS:
             c = np.unique(np.clip(near + distances * self.scale, -LARGEST, LARGEST))
-            ends = [self._one(each, nodes) for each in c.tolist()]
-            bounds = np.array([each[0] for each in ends]), np.array([min(each[1], 0.0) for each in ends])
-            found_low, found_high, _, _ = proved(c, bounds)
+            found_low, found_high, _, _ = proved(c, self.log_ends(c))
             low, high = max(low, found_low), min(high, found_high)
             if high - low <= GOOD * high or is_spent():
                 break
@@ -340,5 +300,25 @@ class ProfileCurve(AbstractTradeOff):
         """Return about ln delta at any threshold `epsilon`, nats. No bound depends on it."""
         if epsilon >= 0:
             return min(self.rough_log_delta(epsilon), 0.0)
-        other = self._swapped.rough_log_delta(-epsilon)
-        return min(left_of_zero(epsilon, other, 0), 0.0)
+        return min(_left_of_zero(epsilon, self._swapped.rough_log_delta(-epsilon), 0), 0.0)
+
+
+def _middle_of(low: float, high: float) -> float:
+    return 0.5 * (max(low, high - 2) + high)
+
+
+def _left_of_zero(epsilon: float, log_other: float, side: int) -> float:
+    """Return a bound of ln delta(eps) for eps < 0 from the bound `log_other` of ln delta'(-eps) on the same side.
+
+    delta' is the profile of the swapped hypotheses: delta(eps) = (1 - e^eps) + e^eps delta'(-eps). `side` is -1 for a
+    lower bound and 1 for an upper bound.
+    """
+    value = -math.expm1(epsilon) + math.exp(epsilon + min(log_other, 0.0))
+    return math.log(value) * (1 - side * SLACK) + side * SLACK if value > 0 else -math.inf
+
+
+def _joined(number: EnclosureArray, other: EnclosureArray) -> EnclosureArray:
+    """Return the intersection of `number` and 1 - `other`, which enclose the same number."""
+    low = np.maximum(number.lower, (1 - other.upper) * (1 - SLACK) - SLACK)
+    high = np.minimum(number.upper, (1 - other.lower) * (1 + SLACK) + SLACK)
+    return EnclosureArray(np.maximum(low, 0.0), np.minimum(high, 1.0))
