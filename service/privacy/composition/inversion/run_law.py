@@ -64,9 +64,7 @@ class RunLaw:
 
     gaussian_mu_squared: float
     groups: tuple[tuple[Summand, ...], ...]
-    """Summands of one law that share arrays."""
     deviation: float
-    """Approximate standard deviation of the loss, from below."""
     _truncated: dict[tuple[int, float], TruncatedSummand] = field(
         default_factory=dict[tuple[int, float], TruncatedSummand]
     )

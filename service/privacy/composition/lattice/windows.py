@@ -323,7 +323,10 @@ class ComposedLattice:
         self._between = Between.of(off_nodes, theta, step)
         cells = self._between.cells
         self._masses, self._noise, self._root_noise = _composed(laws, theta, step, chosen)
-        left, right = self._reaches(math.ceil(_REACH * self.deviation / step) + 2)
+        # Rare jumps (large losses) may lead further than the default, until only a negligible mass is beyond.
+        default = math.ceil(_REACH * self.deviation / step) + 2
+        at = min(max(self.center - self._start, 0), self.cells - 1)
+        left, right = _reach(self._masses[at::-1], default), _reach(self._masses[at:], default)
         self.low = max(self.center - left, chosen.start + min(cells) + 1)
         high = min(self.center + right, chosen.start + chosen.size - 1 + max(cells))
         # Laws on nodes have corners at the nodes. With losses between the nodes, thresholds may skip nodes.
@@ -337,15 +340,6 @@ class ComposedLattice:
         if off_nodes is not None:
             self.blur = off_nodes.blur + 8 * UNIT_ROUNDOFF * float(np.abs(self.thresholds[[0, -1]]).max())
             self.log_rounding += off_nodes.rounding(theta) + self.blur * (2 + abs(theta))
-
-    def _reaches(self, default: int) -> tuple[int, int]:
-        """Return the numbers of cells left and right of the center at which sums are evaluated.
-
-        These are the default number, or more if rare jumps (large losses) lead further, until only a negligible mass is
-        beyond.
-        """
-        at = min(max(self.center - self._start, 0), self.cells - 1)
-        return _reach(self._masses[at::-1], default), _reach(self._masses[at:], default)
 
     @cached_property
     def thresholds(self) -> FloatArray:
