@@ -16,12 +16,16 @@ from service.privacy.composition.short_runs.curves import short_run
 from service.privacy.composition.short_runs.reach import FEW_STEPS, is_short_run
 from service.privacy.enclosure import Enclosure
 from service.privacy.mechanisms.neighbours import ONE_ADDED
+from service.privacy.mechanisms.selected import Selected
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.threat_models.worst_case import WorstCase
 from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.combinators.extremes import largest
 from service.privacy.trade_off.pair import TradeOffPair
+from service.privacy.trade_off.selection.attacks import attacked
+from service.privacy.trade_off.selection.nodes import Nodes
 from service.privacy.trade_off.selection.pair import TrialCurves, attained, dominating, selected_curve
+from service.privacy.trade_off.selection.trial_counts import TrialCounts
 from tests.privacy.cases import built, dpsgd
 from tests.slow_marker import thorough
 
@@ -141,7 +145,7 @@ def test_laws_hardly_widen_bounds_of_selections(index: int) -> None:
     random = np.random.default_rng([20261204, index])
     law, _ = _random_number(random)
     spec = drawn(random, FEW_STEPS)
-    counts = built({"type": "selected", "mechanism": spec, "trials": law}).trials.counts()
+    counts = counts_of(law)
     found = short_run(steps_of(built(spec), ONE_ADDED))
     assert found is not None
     delta = min(float(10 ** random.uniform(-9, -4)), found.add.profile_at(0.0).lower / 400)
@@ -160,7 +164,7 @@ def test_exchanged_hypotheses_exchange_bounds_of_selections(index: int) -> None:
     random = np.random.default_rng([20261205, index])
     law, _ = _random_number(random)
     spec = drawn(random, FEW_STEPS)
-    counts = built({"type": "selected", "mechanism": spec, "trials": law}).trials.counts()
+    counts = counts_of(law)
     pair = short_run(steps_of(built(spec), ONE_ADDED))
     assert pair is not None
     swapped = TradeOffPair(pair.remove, pair.add, pair.source)
@@ -170,6 +174,34 @@ def test_exchanged_hypotheses_exchange_bounds_of_selections(index: int) -> None:
             known, again = one.epsilon(delta), other.epsilon(delta)
             assert again.lower == pytest.approx(known.lower, rel=1e-6, abs=1e-9)
             assert again.upper == pytest.approx(known.upper, rel=1e-6, abs=1e-9)
+
+
+@pytest.mark.parametrize("index", [*range(2), *(thorough(index) for index in range(2, 30))])
+def test_powers_near_one_hardly_weaken_attacks(index: int) -> None:
+    """Check attacks on trials whose powers are so close to 1 that the ratios of single cells do not fall."""
+    random = np.random.default_rng([20261206, index])
+    spec = dpsgd(float(random.uniform(0.35, 0.6)), float(random.uniform(0.4, 0.8)), int(random.integers(3, 6)))
+    counts = counts_of({"type": "poisson", "mean": float(random.uniform(8, 20))})
+    pair = short_run(steps_of(built(spec), ONE_ADDED))
+    assert pair is not None
+    slopes, scores = np.linspace(0.0, 60.0, 300), np.linspace(-8.0, 8.0, 321)
+    found: list[FloatArray] = []
+    for least in (1e-3, 0.0):
+        ahead, back = (_nodes(attained(curve), scores, least) for curve in (pair.add, pair.remove))
+        found.append(attacked(ahead, back, counts, slopes, slopes).points(np.geomspace(1e-7, 1e-2, 6)).power.lower)
+    assert (1 - found[1] <= 1.01 * (1 - found[0])).all()
+
+
+def _nodes(curve: AbstractTradeOff, scores: FloatArray, least: float) -> Nodes:
+    """Return points of `curve` at normal scores of rates, without those whose type II error is below `least`."""
+    kept = scores[curve.points(special.ndtr(scores)).type_two_error.upper >= least]
+    return Nodes.of(curve, np.concatenate(([-np.inf], kept, [np.inf])))
+
+
+def counts_of(law: dict[str, Any]) -> TrialCounts:
+    mechanism = built({"type": "selected", "mechanism": {"type": "gaussian", "noise_multiplier": 1.0}, "trials": law})
+    assert isinstance(mechanism, Selected)
+    return mechanism.trials.counts()
 
 
 def larger_epsilon(curve: AbstractTradeOff, delta: float) -> Enclosure:
