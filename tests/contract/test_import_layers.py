@@ -174,8 +174,8 @@ _CORE = """
     composition.planning.plan composition.inversion.readings composition.summands composition.exact_sums.abstract
     composition.exact_sums.laplace_reach composition.exact_sums.laplace_sums composition.exact_sums.laplace_curves
     composition.planning.parts composition.inversion.deformed composition.inversion composition.lattice
-    composition.ground_truth composition.exact_sums composition.comparison composition.adaptive_exponential
-    composition.planning conversions threat_models questions audits pmp calibration
+    composition.short_runs composition.ground_truth composition.exact_sums composition.comparison
+    composition.adaptive_exponential composition.planning conversions threat_models questions audits pmp calibration
 """
 CORE = _CORE.split()
 MOST_FILES = 20

@@ -138,8 +138,14 @@ class StatedDivergences(AbstractStep):
 
     @override
     def rounded(self, side: int) -> AbstractStep:
-        """Return a dominating pair of laws with finitely many losses for `side` 1, and the class itself for -1."""
-        return self if side < 0 else _dominating(self)
+        """Return the class itself for `side` -1, and a step that is at least as easy to attack for 1.
+
+        Bounds in one direction give an (eps, delta)-DP step, which needs the curve of the class. Bounds in both
+        directions give a polygon, which is computed later.
+        """
+        if side < 0 or self.region() is None:
+            return self
+        return _implied(self) if self.is_forward_only else DominatingPolygon(step=self)
 
     @override
     def curves(self) -> TradeOffPair:
@@ -204,17 +210,6 @@ class DominatingPolygon(ResolvedStep):
         polygon, revealed = known
         both = WithSingularMass(polygon, SingularMass.of([(revealed, 1)]))
         return TradeOffPair(both, both, source="Zhu, Dong, Wang 2022, Theorem 10 (composition of dominating pairs)")
-
-
-def _dominating(step: StatedDivergences) -> AbstractStep:
-    """Return a step that is at least as easy to attack as every member of a class.
-
-    Bounds in one direction give an (eps, delta)-DP step, which needs the curve of the class. Bounds in both directions
-    give a polygon, which is computed later.
-    """
-    if step.region() is None:
-        return step
-    return _implied(step) if step.is_forward_only else DominatingPolygon(step=step)
 
 
 @lru_cache(maxsize=64)

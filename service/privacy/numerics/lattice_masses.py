@@ -95,19 +95,10 @@ def gathered(index: IndexArray, masses: FloatArray) -> FloatArray:
 
 
 def window(left: FloatArray, right: FloatArray, mass: float) -> tuple[int, int]:
-    """Return the range of indices outside of which running sums are at most `mass`.
+    """Return (start, stop) of the indices outside of which running sums are at most `mass` on each side.
 
-    Parameters
-    ----------
-    left, right : array
-        Rising running sums of n masses from the left, and from the right (last mass first); shape (n,).
-    mass : float
-        Largest sum outside the range, on each side.
-
-    Returns
-    -------
-    (int, int)
-        Start and stop of the range; the whole range if no index would be left.
+    `left` and `right` are rising running sums of n masses from the left, and from the right (last mass first),
+    shape (n,). The result is the whole range if no index would be left.
     """
     start = int(np.searchsorted(left, mass, side="right"))
     stop = len(right) - int(np.searchsorted(right, mass, side="right"))

@@ -180,38 +180,6 @@ def sectioned(
     return low, np.where(known, high, np.inf)
 
 
-def sectioned_root(function: Callable[[FloatArray], FloatArray], low: float, high: float) -> float:
-    """Find a root of a function whose cost for a hundred points is about that for a single point.
-
-    Parameters
-    ----------
-    function : callable
-        Evaluates the function at an array of points.
-    low, high : float
-        Endpoints of the bracket.
-
-    Returns
-    -------
-    float
-        Root, accurate to two units in the last place of the root or of the width of the bracket. Without a change of
-        sign it is `low`.
-
-    Notes
-    -----
-    Each round evaluates SECTIONS points of the bracket. The first change of sign is the next bracket.
-    """
-    least = PRECISION * (high - low)
-    while True:
-        places = np.linspace(low, high, SECTIONS)
-        signs = np.sign(function(places))
-        changes = np.flatnonzero(signs[1:] != signs[:-1])
-        if not changes.size:
-            return low
-        low, high = (float(end) for end in places[changes[0] : changes[0] + 2])
-        if high - low <= max(least, PRECISION * abs(low)) or not low < 0.5 * (low + high) < high:
-            return 0.5 * (low + high)
-
-
 def falling_roots(
     function: Callable[[FloatArray], tuple[FloatArray, FloatArray]],
     first: FloatArray,

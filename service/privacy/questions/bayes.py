@@ -67,20 +67,7 @@ class _End(NamedTuple):
 def posterior(odds: Odds, likelihood: Enclosure, other: Enclosure) -> Enclosure:
     """Return p likelihood / (p likelihood + (1 - p) other) for likelihoods in [0, 1] that are not both 0.
 
-    Parameters
-    ----------
-    odds : Odds
-        Prior odds p to 1 - p.
-    likelihood, other : Enclosure
-        Likelihoods under both hypotheses.
-
-    Returns
-    -------
-    Enclosure
-        The posterior probability with its logarithms. It rises with `likelihood` and falls with `other`.
-
-    Notes
-    -----
+    `odds` are the prior odds p to 1 - p. The result has logarithms; it rises with `likelihood` and falls with `other`.
     The relative error of the bounds is at most 24 u, u = 2^-53, where the odds are normal doubles. Elsewhere the
     computation uses the logarithm of the odds, so that nothing underflows.
     """

@@ -91,19 +91,9 @@ def _between_neighbours(curve: AbstractTradeOff, rate: float) -> tuple[float, fl
 
 
 def power_at_complement(curve: AbstractTradeOff, rate: float) -> Enclosure:
-    """Enclose the power 1 - f(1 - rate), which is at least 1 - rate, by the neighbouring doubles of 1 - rate.
+    """Enclose the power 1 - f(1 - rate) of a curve f, which is at least 1 - rate, for a `rate` in (0, 1].
 
-    Parameters
-    ----------
-    curve : AbstractTradeOff
-        The curve f.
-    rate : float
-        Complement of the false positive rate, in (0, 1].
-
-    Returns
-    -------
-    Enclosure
-        The power, within one or two units in the last place.
+    The neighbouring doubles of 1 - rate bound it, within one or two units in the last place.
     """
     rounded = 1 - rate
     if 1 - rounded == rate:

@@ -171,7 +171,9 @@ def _over_ranges(curve: AbstractTradeOff, rate_min: float, error_min: float, nee
     if isinstance(curve, Bracketed):
         return _between(curve, rate_min, error_min, needed)
     if isinstance(curve, EasiestOf):
-        return _of_the_easiest(curve, rate_min, error_min, needed)
+        found = [_of_curve(each, rate_min, error_min, needed) for each in curve.curves]
+        best = max(found, key=lambda each: each.value.lower)
+        return replace(best, global_mu=max((each.global_mu for each in found), key=lambda each: each.lower))
     if isinstance(curve, Symmetrised) and curve.evidence.is_certain:
         both = _of_both(curve, rate_min, error_min, needed)
         if both is not None:
@@ -216,17 +218,6 @@ def _is_gaussian_in_range(curve: AbstractTradeOff, rate_min: float, error_min: f
         return False
     start = max(rate_min, SMALLEST_RATE)
     return float(curve.type_two_error(np.array([start])).lower[0]) >= error_min
-
-
-def _of_the_easiest(curve: EasiestOf, rate_min: float, error_min: float, needed: Needed) -> GdpReading:
-    """Return mu of the strongest of several attacks over a range of error rates.
-
-    mu is that of the largest Gaussian trade-off curve below the curve, at false positive rates of at least `rate_min`
-    where the type II error is at least `error_min`.
-    """
-    found = [_of_curve(each, rate_min, error_min, needed) for each in curve.curves]
-    best = max(found, key=lambda each: each.value.lower)
-    return replace(best, global_mu=max((each.global_mu for each in found), key=lambda each: each.lower))
 
 
 def _of_both(curve: Symmetrised, rate_min: float, error_min: float, needed: Needed) -> GdpReading | None:

@@ -24,15 +24,8 @@ MOST_PROOFS: Final = 6
 def gaussian_mu(c: FloatArray, log_delta: FloatArray) -> FloatArray:
     """Return about the mu at which the profile of the Gaussian curve is delta, for each log slope c.
 
-    Parameters
-    ----------
-    c, log_delta : array, shape (n,)
-        Log slopes c >= 0 in nats, and ln delta.
-
-    Returns
-    -------
-    array
-        mu, shape (n,); 0 where delta is 0. The relative error is about 1e-12.
+    `c` >= 0 (nats) and `log_delta` have the shape (n,), and so has the result; it is 0 where delta is 0. The
+    relative error is about 1e-12.
     """
     # ln delta is concave and rises in ln mu, so that Newton's method converges from every start.
     mu = np.full_like(c, 1e-3) + c / 4
@@ -67,19 +60,8 @@ def _mills(y: FloatArray) -> FloatArray:
 def proved_mu(c: float, log_delta: float, mu: float) -> float:
     """Return a number near `mu` such that delta(c) of its Gaussian curve is proved to be at most e^`log_delta`.
 
-    Parameters
-    ----------
-    c : float
-        Log slope in nats.
-    log_delta : float
-        ln delta.
-    mu : float
-        About the mu at which delta(c) is delta, as from `gaussian_mu`.
-
-    Returns
-    -------
-    float
-        Lower bound of that mu, mostly within a relative distance of 4e-14; 0 if there is no proof.
+    `c` is a log slope in nats, and `mu` about the mu at which delta(c) is e^`log_delta`, as from `gaussian_mu`. The
+    result is a lower bound of that mu, mostly within a relative distance of 4e-14; 0 if there is no proof.
     """
     from flint import arb, ctx
 

@@ -116,22 +116,12 @@ class ListSearch:
         self._sides.append(self._sides[0] if inverse is curve else ListTangents(inverse, steepest[1], is_rough))
 
     def bounds(self, rate_min: float, error_min: float, limit: float, goal: Goal) -> Bounds | None:
-        """Return bounds of mu over the range alpha >= rate_min and f(alpha) >= error_min, or None.
+        """Return (lower, upper) bounds of mu over the range alpha >= rate_min and f(alpha) >= error_min, or None.
 
-        Parameters
-        ----------
-        rate_min, error_min : float
-            Limits of the range, above the smallest doubles.
-        limit : float
-            A proved upper bound of mu.
-        goal : Goal
-            Which bounds are needed, and how close. A bound that is not needed is 0 or `limit`.
-
-        Returns
-        -------
-        (float, float) or None
-            Lower and upper bound. None if points of the curve serve better: the run reveals nearly everything, or the
-            range may be empty, or the range lies on one side of the slope 1.
+        Both limits of the range are above the smallest doubles, and `limit` is a proved upper bound of mu.
+        `goal` states which bounds are needed, and how close; a bound that is not needed is 0 or `limit`. None
+        means that points of the curve serve better: the run reveals nearly everything, or the range may be
+        empty, or it lies on one side of the slope 1.
         """
         firsts = (rate_min, error_min)
         if max(firsts) >= 0.5 or not self._begin(firsts):

@@ -59,22 +59,11 @@ Bounds = tuple[float, float]
 
 
 def tangent_bounds(curve: AbstractTradeOff, rate_min: float, error_min: float, limit: float) -> Bounds | None:
-    """Return bounds of mu over the range alpha >= rate_min and f(alpha) >= error_min by tangents, or None.
+    """Return (lower, upper) bounds of mu over alpha >= rate_min and f(alpha) >= error_min by tangents, or None.
 
-    Parameters
-    ----------
-    curve : AbstractTradeOff
-        The curve f.
-    rate_min, error_min : float
-        Limits of the range, above the smallest doubles.
-    limit : float
-        A proved upper bound of mu.
-
-    Returns
-    -------
-    (float, float) or None
-        Lower and upper bound. None if points of the curve serve better: the run reveals nearly everything, the range
-        may be empty, or the range lies on one side of the slope 1.
+    Both limits of the range of the curve f are above the smallest doubles, and `limit` is a proved upper bound of
+    mu. None means that points of the curve serve better: the run reveals nearly everything, the range may be empty,
+    or it lies on one side of the slope 1.
     """
     if max(rate_min, error_min) >= 0.5:
         return None

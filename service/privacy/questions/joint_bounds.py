@@ -67,18 +67,7 @@ class JointBounds:
 
     @np.errstate(all="ignore")
     def log_profile(self, eps: float) -> Logs:
-        """Return bounds of ln delta(eps) that follow from the recorded numbers.
-
-        Parameters
-        ----------
-        eps : float
-            eps >= 0, nats.
-
-        Returns
-        -------
-        (float, float)
-            Lower and upper bound of ln delta(eps).
-        """
+        """Return (lower, upper) bounds of ln delta(eps) for `eps` >= 0 in nats."""
         (at_high, high), (at_low, low) = self._highest, self._lowest
         rates, least, _ = self._powers
         lines = _log_difference(least, eps + np.log(rates))
@@ -87,18 +76,7 @@ class JointBounds:
 
     @np.errstate(all="ignore")
     def log_power(self, alpha: float) -> Logs:
-        """Return bounds of the logarithm of the power that follow from the recorded numbers.
-
-        Parameters
-        ----------
-        alpha : float
-            False positive rate, 0 < alpha < 1.
-
-        Returns
-        -------
-        (float, float)
-            Lower and upper bound of ln power(alpha).
-        """
+        """Return (lower, upper) bounds of ln power at the false positive rate `alpha` in (0, 1)."""
         log_alpha = math.log(alpha)
         rates, _, most = self._powers
         at_high, high = self._highest
@@ -110,18 +88,7 @@ class JointBounds:
 
     @np.errstate(all="ignore")
     def epsilon_ends(self, delta: float) -> Logs:
-        """Return bounds of epsilon(delta) that follow from the recorded numbers.
-
-        Parameters
-        ----------
-        delta : float
-            0 < delta < 1.
-
-        Returns
-        -------
-        (float, float)
-            Lower and upper bound of the smallest epsilon >= 0, nats.
-        """
+        """Return (lower, upper) bounds of the smallest epsilon >= 0 (nats) for a `delta` in (0, 1)."""
         log_delta = math.log(delta)
         slack = SLACK * max(1.0, -log_delta)
         (at_high, high), (at_low, low) = self._highest, self._lowest

@@ -152,8 +152,11 @@ def largest_epsilon_for_deletions(prior: float, confidence: float, deletions: in
         gap = math.fsum((1.0, -confidence, -prior))
         return None if gap < 0 else Reading(_around(_gap_of_logits(gap, prior, confidence)), "lower", source)
     low, high = _gap_of_root(prior, confidence, deletions)
-    if low < 0 and (high < 0 or not _reached_without_release(prior, confidence, deletions)):
-        return None
+    if low < 0:
+        # Without any release, the m records were all not used with probability (1 - prior)^m.
+        is_exact = high >= 0 and deletions <= LARGEST_EXACT_POWER
+        if not (is_exact and (1 - Fraction(prior)) ** deletions >= Fraction(confidence)):
+            return None
     root = _root(confidence, deletions)[1]
     lower = _gap_of_logits(max(low, 0.0), prior, root.upper)
     upper = _gap_of_logits(high, prior, root.lower)
@@ -248,15 +251,6 @@ def _root(confidence: float, deletions: int) -> tuple[Enclosure, Enclosure]:
         Enclosure(rest * (1 - rest_error), rest * (1 + rest_error), Evidence.EXACT),
         Enclosure(root * (1 - root_error), root * (1 + root_error), Evidence.EXACT),
     )
-
-
-def _reached_without_release(prior: float, confidence: float, deletions: int) -> bool:
-    """Return whether exact arithmetic proves (1 - `prior`)^m >= `confidence` for m = `deletions`.
-
-    Without any release, the m records were then all not used with at least that probability. The result is False for
-    more than LARGEST_EXACT_POWER deletions, for which it is not computed.
-    """
-    return deletions <= LARGEST_EXACT_POWER and (1 - Fraction(prior)) ** deletions >= Fraction(confidence)
 
 
 def _check_probabilities(**given: float) -> None:

@@ -32,19 +32,10 @@ class NormalPoints:
 
 
 def normal_points(rates: FloatArray, power: EnclosureArray, type_two_error: EnclosureArray) -> NormalPoints:
-    """Compute the normal quantiles of the points of a curve.
+    """Compute the normal quantiles of the points of a curve, shape (n,).
 
-    Parameters
-    ----------
-    rates : array of shape (n,)
-        False positive rates strictly between 0 and 1.
-    power, type_two_error : EnclosureArray
-        Points of the curve at these rates. Each quantile comes from the smaller one of both numbers.
-
-    Returns
-    -------
-    NormalPoints
-        Quantiles of shape (n,).
+    `rates` are false positive rates strictly between 0 and 1, and `power` and `type_two_error` the points there.
+    Each quantile comes from the smaller one of both numbers.
     """
     value = -special.ndtri(rates)
     u = _around(value, NORMAL_QUANTILE_ERROR * np.abs(value))

@@ -22,17 +22,8 @@ ALIKE, MOST_PARTS = 1e-3, 8
 def strongest_parts(curve: AbstractTradeOff, *, is_even: bool) -> list[AbstractTradeOff]:
     """Return the parts of a curve with about the largest mu of Gaussian DP, as attacks for lower bounds.
 
-    Parameters
-    ----------
-    curve : AbstractTradeOff
-        The curve, the largest convex function below all its parts.
-    is_even : bool
-        Whether the range of both error rates begins at one number, so that a curve and its inverse have one mu.
-
-    Returns
-    -------
-    list of AbstractTradeOff
-        One or more parts.
+    `curve` is the largest convex function below all its parts. `is_even` states whether the range of both error
+    rates begins at one number, so that a curve and its inverse have one mu.
     """
     parts, others = list[AbstractTradeOff](), set[int]()
     for part in curve.hull_of:

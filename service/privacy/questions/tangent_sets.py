@@ -94,17 +94,9 @@ class TangentSet:
 def corners_of(c: FloatArray, delta: FloatArray, first: float) -> tuple[IndexArray, FloatArray, FloatArray]:
     """Return the corners where neighbouring tangents meet, by falling rate, down to the rate `first`.
 
-    Parameters
-    ----------
-    c, delta : array, shape (n,)
-        Rising log slopes of tangents, and falling upper bounds of their offsets.
-    first : float
-        Smallest rate; its point on the last tangent is the last corner.
-
-    Returns
-    -------
-    (array, array, array)
-        Indices of the flatter one of the two tangents, rates, and upper bounds of the power; shape (corners,).
+    `c` and `delta`, shape (n,), are rising log slopes of tangents, and falling upper bounds of their offsets. The
+    point of the last tangent at `first` is the last corner. The three arrays of shape (corners,) hold the indices
+    of the flatter one of the two tangents, the rates, and upper bounds of the power.
     """
     slopes = np.exp(c)
     with np.errstate(all="ignore"):
@@ -126,26 +118,12 @@ def corners_of(c: FloatArray, delta: FloatArray, first: float) -> tuple[IndexArr
 def limited_corners(
     rates: FloatArray, powers: FloatArray, most: float, reached: float
 ) -> tuple[FloatArray, FloatArray, BoolArray]:
-    """Return corners of tangents whose powers are limited to a range, and which of them count.
+    """Return rates and powers of corners, limited to the power `most`, and the mask of the corners that count.
 
-    Parameters
-    ----------
-    rates, powers : array, shape (corners,)
-        Corners by falling rate.
-    most : float
-        Largest power of the range.
-    reached : float
-        A rate below which no tangent reaches this power.
-
-    Returns
-    -------
-    (array, array, array of bool)
-        Rates and powers, shape (corners,), and the mask of the corners that count.
-
-    Notes
-    -----
-    The curve may be in the range at rates where its tangents are beyond it. There its power is at most `most`, and the
-    rate is at least `reached`. So the point (`reached`, `most`) takes the place of all corners beyond the range.
+    `rates` and `powers`, shape (corners,), are corners of tangents by falling rate, and no tangent reaches the
+    power `most` at a rate below `reached`. The curve may be in the range at rates where its tangents are beyond it.
+    There its power is at most `most`, and the rate is at least `reached`. So the point (`reached`, `most`) takes
+    the place of all corners beyond the range.
     """
     beyond = powers >= most
     if not beyond.any():

@@ -133,7 +133,9 @@ class Membership(RelaxedThreatModel):
             reason = f"the methods for this adversary are {', '.join(known)}."
             raise UnsupportedCombination("method", f"method {method}", reason, ("auto", *known))
         own = self._relaxed(run, options, method)
-        if self._is_never_above_worst_case(run):
+        # If the release reveals the batches, no composition of sampled steps has more power than alpha plus the chance
+        # that any batch holds the record, the power of the worst case. Approximations of it may have more power.
+        if run.mechanism.shows_batches and (self.composition == "exact" or not run.is_sampled):
             return replace(own, build=partial(_with_nothing_hidden, own))
         worst = worst or WORST_CASE.plan(mechanism, "auto", options)
         return Plan(own.engine, cost.larger_of(own.cost, worst.cost), partial(_larger, own, worst))
@@ -149,15 +151,6 @@ class Membership(RelaxedThreatModel):
         elif self.population is not None:
             largest = max(part.susceptibility for part in self.population)
         return engine_of(run, largest, self.step_curve, self.composition)
-
-    def _is_never_above_worst_case(self, run: MembershipRun) -> bool:
-        """Return whether this adversary is known to have at most the power of the worst case at every rate.
-
-        If the release reveals the batches, no composition of sampled steps has more power than alpha (the false
-        positive rate) plus the chance that any batch holds the record. Approximations of the composition may have more
-        power.
-        """
-        return run.mechanism.shows_batches and (self.composition == "exact" or not run.is_sampled)
 
     def _relaxed(self, run: MembershipRun, options: EngineOptions, method: str) -> Plan:
         """Return a plan (engine, curves and cost) for this adversary alone, without the cap by the worst case."""

@@ -151,25 +151,10 @@ def plan_of(
     options: EngineOptions,
     method: str = "auto",
 ) -> Plan:
-    """Return a plan for the trade-off curves of a training run, for a record of this susceptibility.
+    """Return a plan for the trade-off curves of a run of noisy SGD, for a record of the `susceptibility` K >= 0.
 
-    Parameters
-    ----------
-    run : MembershipRun
-        The run of noisy SGD.
-    susceptibility : float
-        K of the record, >= 0; infinite for a record that is recognised for certain.
-    step_curve, composition : str
-        Curve of one step, and composition of the steps, as in `Membership`.
-    options : EngineOptions
-        Accuracy and limits.
-    method : str
-        "auto" or one of `engines_of`.
-
-    Returns
-    -------
-    Plan
-        Engine, curves and cost.
+    K is infinite for a record that is recognised for certain. `step_curve` and `composition` are those of
+    `Membership`, and `method` is "auto" or one of `engines_of`.
     """
     engine = engine_of(run, susceptibility, step_curve, composition)
     if DISCRETISED in (engine, method):

@@ -11,7 +11,6 @@ from service.privacy.numerics.roots import (
     falling_roots,
     many_bisected,
     sectioned,
-    sectioned_root,
 )
 
 ROOTS = np.array([1e-12, 1e-3, 0.3, 0.5, 0.999, 1.0 - 1e-12])
@@ -50,12 +49,6 @@ def test_batched_bisection_equals_single_bisection() -> None:
     low, high = many_bisected(lambda x: x >= places, np.zeros(7), np.ones(7), 30)
     for index, place in enumerate(places):
         assert bisected(lambda x, place=place: x >= place, 0.0, 1.0, 30) == (low[index], high[index])
-
-
-@pytest.mark.parametrize("root", [1e-9, 1 / 3, 0.75])
-def test_sectioning_finds_first_sign_change(root: float) -> None:
-    assert sectioned_root(lambda x: x - root, 0.0, 1.0) == pytest.approx(root, abs=2.0**-50)
-    assert sectioned_root(lambda x: x + 1.0, 0.0, 1.0) == 0.0
 
 
 def test_sectioning_brackets_first_points_of_conditions() -> None:

@@ -209,7 +209,8 @@ def test_attacks_stay_below_upper_bound_and_above_plain_orders(
     epsilons = np.array([0.0, 0.5, 1.5])
     for _ in range(4):
         curve = curve_of(small_pair(random))
-        below = attacked(TrialCurve(curve).nodes, TrialCurve(curve.reversed()).nodes, counts, np.linspace(0.0, 6.0, 60))
+        slopes = np.linspace(0.0, 6.0, 60)
+        below = attacked(TrialCurve(curve).nodes, TrialCurve(curve.reversed()).nodes, counts, slopes, slopes)
         assert (below.profile(epsilons).lower <= SelectionBound(TrialCurve(curve), counts).deltas(epsilons)).all()
 
 

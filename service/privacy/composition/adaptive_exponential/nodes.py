@@ -76,7 +76,8 @@ def grid_for(groups: Groups, tolerance: float = 0.0) -> GroupGrid | None:
     shares = [(epsilon / largest, count) for epsilon, count in groups]
     total = sum(share * count for share, count in shares)
     work = tables * (0.5 * total + 1) * sum(share for share, _ in shares)
-    cells = min(int(math.sqrt(4e6 * (1 + steps / 25) / work)), MOST_CELLS, math.ceil(_cells_for(tolerance, steps)))
+    wanted = max(math.sqrt(4 * (1 + math.log(steps)) / max(tolerance, 1e-12)), FEWEST_CELLS)
+    cells = min(int(math.sqrt(4e6 * (1 + steps / 25) / work)), MOST_CELLS, math.ceil(wanted))
     if cells < FEWEST_CELLS:
         return None
     if len(groups) == 1:
@@ -95,15 +96,6 @@ def grid_for(groups: Groups, tolerance: float = 0.0) -> GroupGrid | None:
         tuple(math.ceil(multiple) if error else round(multiple) for multiple, error in rows),
         tuple(math.floor(multiple) if error else round(multiple) for multiple, error in rows),
     )
-
-
-def _cells_for(tolerance: float, steps: int) -> float:
-    """Return the approximate number of grid cells in [0, largest epsilon] for a relative width `tolerance` of delta.
-
-    `steps` is the number of exponential steps of the run. The number of cells grows with `steps`. Only the width of the
-    bounds depends on the result.
-    """
-    return max(math.sqrt(4 * (1 + math.log(steps)) / max(tolerance, 1e-12)), FEWEST_CELLS)
 
 
 def curve_of(groups: Groups, tolerance: float) -> SymmetricPolygon:

@@ -54,11 +54,8 @@ class ConvexNodes:
     scale: float
     slope: float
     error: float
-    """Error of the logarithm of the unit."""
     rises: bool = False
-    """Whether V increases; the rates of its minima are then negative."""
     positive: bool = True
-    """Whether its minima are positive."""
 
     @cached_property
     def _step(self) -> float:

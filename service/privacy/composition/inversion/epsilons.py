@@ -115,7 +115,9 @@ def _straight_first(contours: DirectionContours, delta: float, *, tried: bool) -
         rounds = _ROUNDS if tilt.contour.has_decayed.all() else rounds
         found = epsilon_on_contour(tilt_grid, tilt, delta, contours.good_width)
         if contours.run.is_straight and (found is None or found.relative_width() > wide):
-            nearer = _near_core(tilt_grid, tilt, delta)
+            # A contour nearer to 0 is short, and loses more digits to cancellation. It helps where rare jumps decide.
+            near, deltas = tilt_grid.near_core(tilt.theta), np.array([delta])
+            nearer = None if near is None else _proved(near, solve_profile(near.contour, deltas), deltas)
             found = nearer if found is None or nearer is None else found.intersected(nearer)
         if found is not None:
             best = found if best is None else best.intersected(found)
@@ -181,18 +183,6 @@ def _proved(tilt: Tilt, threshold: FloatArray, deltas: FloatArray) -> Enclosure 
         return None
     lower, upper = prove_root(tilt.contour, threshold, deltas)
     return None if math.isnan(lower[0]) else Enclosure(float(lower[0]), float(upper[0]), EVIDENCE)
-
-
-def _near_core(tilt_grid: TiltGrid, tilt: Tilt, delta: float) -> Enclosure | None:
-    """Return the enclosure of epsilon (nats) at `delta` by a contour that crosses the axis nearer to 0, or None.
-
-    The present contour crosses at `tilt`, and `tilt_grid` has the other contours. Near 0 the loss without rare large
-    values (jumps) determines the transform, the moment-generating function of the loss. So the transform decays fast,
-    and the contour is short. Such a contour loses more digits to cancellation, but it helps if jumps determine delta.
-    The result is None if no such contour has a negligible transform at its end, or it proves no bounds.
-    """
-    nearer, deltas = tilt_grid.near_core(tilt.theta), np.array([delta])
-    return None if nearer is None else _proved(nearer, solve_profile(nearer.contour, deltas), deltas)
 
 
 def _is_zero(contours: DirectionContours, delta: float) -> bool:

@@ -152,9 +152,8 @@ class TransformOnContour:
         """Return `(whole, single)`: upper bounds of ln |M(theta + it')/M(theta)|, t' >= t, of the run and of one step.
 
         M = e^K is the moment-generating function of the loss, and theta is the tilt of the contour. `heights` are the
-        heights t >= 0, shape (H,), as are the results. The majorants are laid out for the first height. `single` is the
-        smallest bound of one step with a density, so that `whole - single` bounds the rest of the run. H is the number
-        of heights.
+        heights t >= 0, shape (heights,), as are the results. The majorants are laid out for the first height. `single`
+        is the smallest bound of one step with a density, so that `whole - single` bounds the rest of the run.
 
         Where no summand decays, `whole` bounds the transform without its atomic part, which falls like 1/t from some
         height on. `single` is then no bound of a step: it makes the formula of `StraightContour` for the tail hold with

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple, final
 
 import numpy as np
+from typing_extensions import override
 
 from service.privacy.composition.inversion.readings.points import read_points
 from service.privacy.composition.inversion.readings.profile import read_profile
@@ -313,38 +314,27 @@ class TransformsOfManyRuns(TransformsOfRuns):
         """
         return np.full_like(step, 4.0)
 
+    @override
     def is_affordable(self, heights: FloatArray, step: FloatArray) -> BoolArray:
-        """Return a mask (R,) of contours with fewer than `LONGEST` nodes, up to `heights` at the distance `step`.
-
-        R is the number of runs.
-        """
         return heights < LONGEST * step
 
     def longest(self, periods: FloatArray) -> FloatArray:
-        """Return for each contour the longest of the `periods` of its group, shape (R,).
+        """Return for each contour the longest of the `periods` of its group, shape (runs,).
 
-        A period is 2 pi over the distance of the nodes. R is the number of runs.
+        A period is 2 pi over the distance of the nodes.
         """
         return np.maximum.reduceat(periods, self._groups.first)[self._groups.of_contour]
 
+    @override
     def log_bounds(self, tilts: FloatArray) -> FloatArray:
-        """Return upper bounds of K at real `tilts`, shape (tilts, runs), infinite where none is known.
-
-        K(s) = ln E0 e^{sS} is the log-moment function of the privacy loss S of a run.
-        """
         own = tilts[:, self._groups.first]
         cumulants = self._law.cumulants(1 - own if self._reflected else own)
         value, error = self._shared(cumulants.value), self._shared(cumulants.error)
         error = error + 4 * UNIT_ROUNDOFF * np.abs(value)
         return np.where(np.isfinite(error), value + error, np.inf)
 
+    @override
     def values(self, step: FloatArray, counts: IndexArray) -> ValuesOnContour:
-        """Return K(theta + i k `step`) - K(theta) at the nodes k of all contours, with error bounds, (R, nodes + 1).
-
-        K(z) = ln E0 e^{zS} is the log-moment function of the privacy loss S of a run. theta is the real number at which
-        a contour crosses the axis, and `counts` has the index of the last node of each contour. R is the number of
-        runs.
-        """
         first = self._groups.first
         last = np.maximum.reduceat(counts, first)
         found = self._contour.values(step[first, None], int(counts.max()), last)

@@ -308,7 +308,7 @@ class _Runs:
         found = np.where(kind == "profile", at, np.nan)
         for name, rising, wanted in (
             ("power", tail_scores, -ndtri(np.where(kind == "power", at, 0.5))),
-            ("epsilon", _depths, -np.log(np.where(kind == "epsilon", at, 0.5))),
+            ("epsilon", lambda *saddle: -log_profiles(*saddle), -np.log(np.where(kind == "epsilon", at, 0.5))),
         ):
             indices = np.flatnonzero(kind == name)
             if len(indices):
@@ -321,9 +321,8 @@ class _Runs:
     def _threshold_at(self, rising: FloatArray, wanted: FloatArray, run: IndexArray) -> FloatArray:
         """Return the thresholds (nats) at which increasing functions of the tilt reach the values `wanted`, shape (n,).
 
-        `rising` has the functions of n tasks at the tilts, shape (S, n), and `run` has the runs of the tasks. The
-        interpolation is linear. Where a value is not reached, the result is the threshold of the last usable tilt. S is
-        the number of tilts of each run.
+        `rising` has the functions of n tasks at the tilts, shape (tilts, n), and `run` has the runs of the tasks. The
+        interpolation is linear. Where a value is not reached, the result is the threshold of the last usable tilt.
         """
         usable, threshold = self._usable[:, run], self._threshold[:, run]
         reached = usable & (rising >= wanted)
@@ -347,15 +346,6 @@ class _Runs:
         value = np.where(serves, self._value[:, run], np.inf)
         lost = cancellation(theta, value, deviation, self._core[run], center, _LARGEST_CANCELLATION)
         return np.asarray(np.where(serves.any(axis=0), lost.argmin(axis=0), -1), dtype=np.intp)
-
-
-def _depths(theta: FloatArray, value: FloatArray, threshold: FloatArray, deviation: FloatArray) -> FloatArray:
-    """Return about -ln delta at the saddle points theta; delta is the privacy profile.
-
-    `value` is the log-moment function K(theta), `threshold` is K'(theta) and `deviation` is sqrt K''(theta). The result
-    only chooses contours. All arrays have one shape.
-    """
-    return -log_profiles(theta, value, threshold, deviation)
 
 
 def _is_far(task: Task) -> bool:

@@ -100,9 +100,9 @@ class StraightContour:
     ) -> None:
         """Lay out contours at the tilts theta of `transforms` for thresholds `center` +- `half_width`.
 
-        All arrays have the shape (R,). The contours are valid for farther thresholds too, but wider. K is the
+        All arrays have the shape (contours,). The contours are valid for farther thresholds too, but wider. K is the
         log-moment function of the loss. `center` = K'(theta) and `deviation` = sqrt K''(theta) decide the layout; no
-        bound depends on them. R is the number of contours.
+        bound depends on them.
         """
         self.theta, self.center, self.deviation = transforms.theta, center, deviation
         self.leftmost = float(self.theta.min())

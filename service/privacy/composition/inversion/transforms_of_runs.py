@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from typing import final
 
 import numpy as np
+from typing_extensions import override
 
 from service.privacy.composition.inversion.loss_transform import LossTransform, TransformOnContour
 from service.privacy.composition.summands.abstract import ValuesOnContour
@@ -84,25 +85,23 @@ class TransformsOfRuns(ABC):
 
     @abstractmethod
     def few_nodes(self, step: FloatArray) -> FloatArray:
-        """Return the number of nodes of each contour that would need more than `most_nodes` nodes, shape (R,).
+        """Return the number of nodes of each contour that would need more than `most_nodes` nodes, shape (runs,).
 
         Such a contour ends early, and its enclosures are wide. `step` is the distance of the nodes of each contour,
-        shape (R,). R is the number of runs.
+        shape (runs,).
         """
 
     @abstractmethod
     def is_affordable(self, heights: FloatArray, step: FloatArray) -> BoolArray:
-        """Return a mask (R,) of the contours whose work is within a limit.
+        """Return a mask (runs,) of the contours whose work is within a limit.
 
-        A contour ends at its height in `heights`, and its nodes have the distance `step`; both have the shape (R,). R
-        is the number of runs.
+        A contour ends at its height in `heights`, and its nodes have the distance `step`; both have the shape (runs,).
         """
 
     def longest(self, periods: FloatArray) -> FloatArray:
-        """Return the period of each contour, shape (R,), from the `periods` that the contours need.
+        """Return the period of each contour, shape (runs,), from the `periods` that the contours need.
 
-        A period is 2 pi over the distance of the nodes. Contours that share nodes have the longest of their periods. R
-        is the number of runs.
+        A period is 2 pi over the distance of the nodes. Contours that share nodes have the longest of their periods.
         """
         return periods
 
@@ -196,50 +195,32 @@ class TransformOfRun(TransformsOfRuns):
         least = _FEWEST_OF_MANY if transform.different > _MANY_STEPS else _FEWEST
         return max(least, min(_FEW_NODES, _LITTLE_WORK // transform.work))
 
+    @override
     def is_affordable(self, heights: FloatArray, step: FloatArray) -> BoolArray:
-        """Return whether the work of the contour up to its height is within the limit, shape (1,).
-
-        The nodes have the distance `step`. The quadrature nodes of sampled Laplace steps, which increase with the
-        height, are included.
-        """
         height = float(heights[0])
         if not np.isfinite(height):
             return np.array([False])
         return np.array([height / float(step[0]) * self._contour.work(height) <= _MOST_WORK])
 
+    @override
     def atomic_mass(self, tilts: FloatArray) -> float | FloatArray:
-        """Return the mass of the atoms of the loss S, weighted by e^{tilt S}, at each of the `tilts`, in their shape.
-
-        The result is one number 0 if the transform of the run decays.
-        """
         if self._transform.decays:
             return 0.0
         return np.exp([self._transform.log_atoms(float(tilt)) for tilt in tilts])
 
+    @override
     def log_bounds(self, tilts: FloatArray) -> FloatArray:
-        """Return upper bounds of the log-moment function K at real `tilts` (S, 1), infinite where none is known.
-
-        S is the number of tilts of each run.
-        """
         cumulants = self._transform.cumulants(tilts[:, 0])
         return np.where(np.isfinite(cumulants.error), cumulants.value + cumulants.error, np.inf)[:, None]
 
+    @override
     def values(self, step: FloatArray, counts: IndexArray) -> ValuesOnContour:
-        """Return K(theta + i k `step`) - K(theta) at the nodes k = 0.. of the contour, shape (1, nodes + 1).
-
-        The last node is the largest of `counts`, and the result has error bounds. K is the log-moment function of the
-        run, and theta the tilt of the contour.
-        """
         count = int(counts[0])
         count_work(_AN_ELEMENT * count * self._contour.work(count * float(step[0])))
         found = self._contour.values(float(step[0]), count)
         return ValuesOnContour(found.difference[None], found.error[None])
 
+    @override
     def log_majorants(self, heights: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return `(whole, single)`: upper bounds of ln |M(theta + it)/M(theta)| for all t >= each height, (H, 1).
-
-        M is the moment-generating function of the run (`whole`) or of one step (`single`), and theta the tilt of the
-        contour. H is the number of heights of each run.
-        """
         whole, single = self._contour.log_majorants(heights[:, 0])
         return whole[:, None], single[:, None]

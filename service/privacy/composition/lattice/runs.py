@@ -400,8 +400,12 @@ class LatticeRuns:
             self._kept[key] = self._kept.pop(key)  # now the most recently used
             return self._kept[key]
         known = self._kept.get((digits, spacing, False))
-        self._forget()
-        if known is None and self._is_too_much(digits, spacing):
+        self._release(self.cells - KEPT_CELLS, None)
+        while self.cells > KEPT_CELLS:
+            del self._kept[next(iter(self._kept))]
+        coarse = self._coarse.get(digits)
+        cells = 0.0 if coarse is None else coarse.law_cells * coarse.step / spacing
+        if known is None and coarse is not None and is_spent(cells * self._work_of_a_cell):
             return None
         run = known or self._built(digits, spacing)
         self._kept[digits, spacing, False] = run
@@ -455,25 +459,12 @@ class LatticeRuns:
                 run.forget_oldest()
                 excess -= before - run.cells
 
-    def _forget(self) -> None:
-        self._release(self.cells - KEPT_CELLS, None)
-        while self.cells > KEPT_CELLS:
-            del self._kept[next(iter(self._kept))]
-
     def _built(self, digits: float, spacing: float) -> LatticeRun | None:
         before = counted_work()
         run = LatticeRun.build(self.steps, self.off_nodes, spacing, -digits * math.log(10))
         if run is not None:
             self._work_of_a_cell = (counted_work() - before) / max(run.law_cells, 1)
         return run
-
-    def _is_too_much(self, digits: float, spacing: float) -> bool:
-        """Return whether a lattice of the given spacing needs more work than the request has left.
-
-        The lattice ends where 10^-digits of mass remains. The estimate uses the work per cell of the last lattice.
-        """
-        coarse = self._coarse.get(digits)
-        return coarse is not None and is_spent(coarse.law_cells * coarse.step / spacing * self._work_of_a_cell)
 
 
 def kept_cells() -> int:

@@ -22,7 +22,7 @@ import numpy as np
 
 from service.privacy.composition.lattice.law import LatticeLaw
 from service.privacy.composition.lattice.off_nodes import Between, OffNodeLosses, Thresholds
-from service.privacy.numerics.arrays import ComplexArray, FloatArray, IndexArray
+from service.privacy.numerics.arrays import ComplexArray, FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 from service.privacy.numerics.running_sums import running_sum_error, running_sums
 from service.privacy.numerics.transform_length import fast_length
@@ -115,7 +115,9 @@ class CountedLaw:
         whole = len(masses) // width
         rows = np.zeros((count, 3))
         distances = np.arange(1 - width, 1) if tilt >= 0 else np.arange(width)
-        within = _weighted_powers(tilt, step, distances)
+        nats: FloatArray = step * distances.astype(np.float64)
+        weights = np.exp(np.minimum(tilt * nats, 0.0))
+        within = np.stack([weights, weights * nats, weights * nats * nats], axis=1)
         rows[:whole] = masses[: whole * width].reshape(whole, width) @ within
         if count > whole:
             rest = masses[whole * width :]
@@ -156,13 +158,6 @@ class _TiltedSums:
     def mean(self) -> float:
         """Mean of the losses with these weights, nats."""
         return float(self.scales @ (self.losses * self.rows[:, 0] + self.rows[:, 1])) / self.total
-
-
-def _weighted_powers(tilt: float, step: float, distances: IndexArray) -> FloatArray:
-    """Return e^{tilt d} d^p for p = 0, 1, 2 at the distances d = `step` times `distances`, shape (distances, 3)."""
-    nats: FloatArray = step * distances.astype(np.float64)
-    weights = np.exp(np.minimum(tilt * nats, 0.0))
-    return np.stack([weights, weights * nats, weights * nats * nats], axis=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,7 +318,10 @@ class ComposedLattice:
         self._between = Between.of(off_nodes, theta, step)
         cells = self._between.cells
         self._masses, self._noise, self._root_noise = _composed(laws, theta, step, chosen)
-        left, right = self._reaches(math.ceil(_REACH * self.deviation / step) + 2)
+        # Rare jumps (large losses) may lead further than the default, until only a negligible mass is beyond.
+        default = math.ceil(_REACH * self.deviation / step) + 2
+        at = min(max(self.center - self._start, 0), self.cells - 1)
+        left, right = _reach(self._masses[at::-1], default), _reach(self._masses[at:], default)
         self.low = max(self.center - left, chosen.start + min(cells) + 1)
         high = min(self.center + right, chosen.start + chosen.size - 1 + max(cells))
         # Laws on nodes have corners at the nodes. With losses between the nodes, thresholds may skip nodes.
@@ -337,15 +335,6 @@ class ComposedLattice:
         if off_nodes is not None:
             self.blur = off_nodes.blur + 8 * UNIT_ROUNDOFF * float(np.abs(self.thresholds[[0, -1]]).max())
             self.log_rounding += off_nodes.rounding(theta) + self.blur * (2 + abs(theta))
-
-    def _reaches(self, default: int) -> tuple[int, int]:
-        """Return the numbers of cells left and right of the center at which sums are evaluated.
-
-        These are the default number, or more if rare jumps (large losses) lead further, until only a negligible mass is
-        beyond.
-        """
-        at = min(max(self.center - self._start, 0), self.cells - 1)
-        return _reach(self._masses[at::-1], default), _reach(self._masses[at:], default)
 
     @cached_property
     def thresholds(self) -> FloatArray:

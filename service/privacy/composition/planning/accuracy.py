@@ -66,7 +66,6 @@ class Accuracy:
     relative_tolerance: float = DEFAULT_TOLERANCE
     straight_width: float = _STRAIGHT
     long_lists: bool = False
-    """Whether all numbers are read in long lists, so that no number has contours of its own."""
 
     @property
     def straight(self) -> float:

@@ -90,7 +90,7 @@ def attained_by_one_choice(steps: Steps) -> tuple[Steps, ...]:
     """
     # Further shifts of exponential steps narrow answers little beside other steps, and every run costs a composition.
     shifts = None if len(steps) == 1 else FEW_SHIFTS
-    return _runs([_choices_of_one(step, count, shifts) for step, count in steps])
+    return _runs([fixed_shifts(*each)[:shifts] if _may_shift(each[0]) else _choices(*each) for each in steps])
 
 
 def _runs(found: Sequence[tuple[Steps, ...]]) -> tuple[Steps, ...]:
@@ -105,14 +105,6 @@ def _choices(step: AbstractStep, count: int) -> tuple[Steps, ...]:
     if known is None:
         return (((step, count),),)
     return (((known.step, count),),) if known.choices is None else known.choices(count)
-
-
-def _choices_of_one(step: AbstractStep, count: int, shifts: int | None) -> tuple[Steps, ...]:
-    """Return runs of `count` equal steps, each attained as a whole by one choice, one for each known attack.
-
-    `shifts` is the largest number of attacks on exponential steps, or None for all.
-    """
-    return fixed_shifts(step, count)[:shifts] if _may_shift(step) else _choices(step, count)
 
 
 def dominating(steps: Steps) -> Steps:

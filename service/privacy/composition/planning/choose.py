@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache, partial
@@ -31,6 +31,7 @@ from service.privacy.composition.planning.options import DEFAULT_OPTIONS, Engine
 from service.privacy.composition.planning.parts import contour_parts
 from service.privacy.composition.planning.plan import CLOSED_FORM, Plan, mixed_plan
 from service.privacy.composition.planning.selection import Planners, selected_plan
+from service.privacy.composition.short_runs.reach import is_short_run
 from service.privacy.errors import UnsupportedCombination
 from service.privacy.mechanisms.abstract import AbstractMechanism, AbstractStep, Steps, merged
 from service.privacy.mechanisms.mixture import Mixture
@@ -120,6 +121,7 @@ def plan(
                 partial(plan, method=method, neighbours=neighbours, options=in_lists),
                 partial(plan, method=method, neighbours=neighbours, options=options),
                 partial(_attained_as_a_whole, neighbours=neighbours, options=in_lists),
+                partial(_short, neighbours=neighbours, method=method),
                 (method, neighbours, options),
             )
             return selected_plan(mechanism, method, planners)
@@ -127,6 +129,27 @@ def plan(
             steps = steps_of(mechanism, neighbours)
             known = _composition(steps, mechanism.type, method, options)
             return replace(known, build=partial(_in_both_directions, known, steps))
+
+
+def _short(
+    mechanism: AbstractMechanism, neighbours: Neighbours, method: str
+) -> Callable[[], TradeOffPair | None] | None:
+    """Return a function that makes the curves of a short run as a whole; None if `mechanism` is no such run.
+
+    `neighbours` is the neighbouring relation, and `method` the engine of the request.
+    """
+    if isinstance(mechanism, Mixture) or method not in ("auto", "discretised"):
+        return None
+    steps = steps_of(mechanism, neighbours)
+    if not is_short_run(steps):
+        return None
+
+    def made() -> TradeOffPair | None:
+        from service.privacy.composition.short_runs.curves import short_run
+
+        return short_run(steps)
+
+    return made
 
 
 def _attained_as_a_whole(

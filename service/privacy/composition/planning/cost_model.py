@@ -43,18 +43,13 @@ class ReadingCosts:
     """
 
     point: float
-    """Power or type II error at one rate."""
     list_start: float
-    """Largest cost of a list of points beside the cost of its points."""
     listed_point: float
     profile: float
-    """Cost of delta at an epsilon."""
     epsilon: float
     complement: float
-    """Cost of the type II error at 1 - a, for an a whose complement is not a double."""
     gdp_mu: float
     limit: float
-    """Cost of the largest or smallest log-likelihood ratio, and of the mass beyond all of them."""
 
     def points(self, count: int) -> float:
         """Return the cost of points that are evaluated together.

@@ -10,13 +10,7 @@ from service.privacy.composition.planning.accuracy import DEFAULT_TOLERANCE, MIX
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineOptions:
-    """Options of a request for all engines. Each engine uses its own fields and ignores the others.
-
-    `order` is the order of the Edgeworth series. `samples`, `seed` and `confidence` belong to `monte_carlo`: draws of
-    each hypothesis, seed of the generator, and probability that all enclosures hold. `digits` are the decimal digits of
-    `ground_truth`. `relative_tolerance` is the relative width aimed at, and `long_lists` whether all numbers are
-    evaluated in long lists.
-    """
+    """Options of a request for all engines. Each engine uses its own fields and ignores the others."""
 
     order: int = 4
     """Order of the series of `edgeworth`, 0 to 4."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Final, final
 
 from service.privacy.composition.planning.cost_model import LIST_EVALUATIONS, CostModel, summed
@@ -17,7 +17,9 @@ from service.privacy.numerics.work import compute_once
 from service.privacy.trade_off.pair import TradeOffPair
 
 if TYPE_CHECKING:
+    from service.privacy.trade_off.combinators.bracketed import Bracketed
     from service.privacy.trade_off.selection.pair import TrialCurves
+    from service.privacy.trade_off.selection.trial_counts import TrialCounts
 
 METHODS: Final = ("auto", "closed_form", "contour", "discretised")
 """Methods whose answers about one trial are bounds."""
@@ -29,6 +31,8 @@ POINT_OF_MANY: Final = 5
 """Largest cost of a point of such a composition, in microseconds."""
 POINTS: Final = 750
 """Number of points, and of thresholds, of the curve of one trial in each direction, on average."""
+SHORT: Final = 60_000
+"""Cost of the laws of a trial of few steps, in microseconds."""
 HULL, NUMBER, POINT = 5_000, 800, 3
 """Cost of the hulls and attacks of both directions, of a number, and of a point, in microseconds."""
 SOURCE: Final = "the best of K runs: E_Q h(l) with T of one run (upper), zones of scores (lower)"
@@ -56,6 +60,8 @@ class Planners:
         Plans of a mechanism whose numbers are evaluated in long lists, or one by one.
     attacks : callable
         Plans of attacks.
+    short : callable
+        Function that returns a maker of the curves of a trial of few steps, or None for other trials.
     key : hashable
         The options. Equal trials with equal keys share their curves within a request.
     """
@@ -63,6 +69,7 @@ class Planners:
     trial: Planned
     composed: Planned
     attacks: Attacked
+    short: Callable[[AbstractMechanism], Callable[[], TradeOffPair | None] | None]
     key: Hashable
 
 
@@ -79,13 +86,19 @@ def selected_plan(mechanism: Selected, method: str, planners: Planners) -> Plan:
         reason = "two theorems enclose the worst case of a selection, and an estimate of one trial is not a bound."
         raise UnsupportedCombination("method", f"{method} for selected", reason, METHODS)
     one = planners.trial(mechanism.mechanism)
+    short = planners.short(mechanism.mechanism) if mechanism.trials.fixed is None else None
     composed = _composed(mechanism, planners) if mechanism.trials.fixed is not None else None
     model = one.cost
     lists = 2 * (2 * LIST_EVALUATIONS * model.evaluate + 2 * POINTS * model.per_point)
     own = CostModel(model.build + lists + HULL, NUMBER, POINT, one_curve=model.one_curve, limits_need_curve=True)
     below = planners.attacks(mechanism.mechanism)
     others = [*(() if composed is None else (composed,)), *(below or ())]
-    trials = partial(_trials, one, below, (mechanism.mechanism, planners.key))
+    key = mechanism.mechanism, planners.key
+    trials = partial(_trials, one, below, key)
+    if short is not None and below is None:
+        own = CostModel(SHORT + HULL, NUMBER, POINT, one_curve=model.one_curve, limits_need_curve=True)
+        build = partial(_selected, mechanism, one, None, trials, planners, partial(_short_trials, short, key))
+        return Plan("discretised", own, build)
     cost = summed([own, *(each.cost for each in others)])
     return Plan(one.engine, cost, partial(_selected, mechanism, one, composed, trials, planners))
 
@@ -119,18 +132,38 @@ def _trials(one: Plan, below: tuple[Plan, ...] | None, key: Hashable) -> TrialCu
     return compute_once(("trials of a selection", key), made)
 
 
+def _short_trials(short: Callable[[], TradeOffPair | None], key: Hashable) -> TrialCurves | None:
+    """Return the trade-off curves of one trial of few steps, which all selections of the trial in a request share.
+
+    `short` returns the curves, or None if they are out of reach. `key` identifies the trial in the request.
+    """
+    from service.privacy.trade_off.selection.pair import TrialCurves
+
+    def made() -> TrialCurves | None:
+        pair = short()
+        return None if pair is None else TrialCurves(pair, (pair,))
+
+    return compute_once(("short trials of a selection", key), made)
+
+
 def _selected(
-    mechanism: Selected, one: Plan, composed: Plan | None, trials: Callable[[], TrialCurves], planners: Planners
+    mechanism: Selected,
+    one: Plan,
+    composed: Plan | None,
+    trials: Callable[[], TrialCurves],
+    planners: Planners,
+    short: Callable[[], TrialCurves | None] | None = None,
 ) -> TradeOffPair:
     from service.privacy.trade_off.selection.pair import selected_curve
 
-    known = trials()
-    pair = known.pair
+    pair = one.curves
     if pair.add.largest_log_ratio.upper == 0 and pair.add.singular_power.upper == 0:
         return pair  # a trial reveals nothing
     whole = None if composed is None else _curves(composed)
     several = _in_closed_form(mechanism, one, planners) if whole is None else partial(_always, whole)
-    add = selected_curve(known, mechanism.trials.counts(), several)
+    counts = mechanism.trials.counts()
+    few = None if short is None else short()
+    add = selected_curve(trials(), counts, several) if few is None else _with_rare(few, counts, trials)
     sentences = (BRACKET, *(() if whole is None else (OR_COMPOSED,)), pair.bracket)
     sources = (SOURCE, *pair.source.split("; "), *(() if whole is None else whole.source.split("; ")))
     return TradeOffPair(
@@ -139,6 +172,25 @@ def _selected(
         "; ".join(dict.fromkeys(sources)),
         (*pair.notes, NOTE),
         bracket=" ".join(dict.fromkeys(each for each in sentences if each)),
+    )
+
+
+def _with_rare(few: TrialCurves, counts: TrialCounts, trials: Callable[[], TrialCurves]) -> Bracketed:
+    """Return the curve of a selection of trials of few steps, whose tiny numbers come from contours.
+
+    `few` has the curves of one trial on few cells, `trials` returns those on contours, and `counts` is the law of the
+    number of trials.
+    """
+    from service.privacy.trade_off.combinators.bracketed import Bracketed
+    from service.privacy.trade_off.combinators.rare_numbers import with_rare_numbers
+    from service.privacy.trade_off.selection.pair import selected_curve
+
+    known = selected_curve(few, counts)
+    rare = cache(lambda: selected_curve(trials(), counts))
+    ratios = known.dominating.outer_log_ratios
+    return Bracketed(
+        with_rare_numbers(known.attained, lambda: rare().attained, ratios),
+        with_rare_numbers(known.dominating, lambda: rare().dominating, ratios),
     )
 
 

@@ -48,13 +48,11 @@ class RealCumulants(NamedTuple):
 def in_chunks(evaluate: Callable[[FloatArray], RealCumulants], tilts: FloatArray, size: int) -> RealCumulants:
     """Return the cumulants at all tilts, evaluated in chunks so that memory is bounded.
 
-    S is the number of tilts.
-
     Parameters
     ----------
     evaluate : callable
         Function that returns the cumulants at a list of tilts.
-    tilts : (S,) or (S, runs)
+    tilts : (tilts,) or (tilts, runs)
         Real tilts.
     size : int
         Array elements of an evaluation at one tilt.
@@ -88,11 +86,8 @@ class RunScale:
     """
 
     deviation: float
-    """Approximate standard deviation of the run's loss, from below; it steers the spacing of nodes."""
     gaussian_steps: float
-    """Number of sampled Gaussian steps and of mixtures of Gaussians in the run."""
     decays: bool
-    """Whether the transform of the run falls to 0 along a contour, even if Laplace steps do not."""
 
 
 class Summand(ABC):

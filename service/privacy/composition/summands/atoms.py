@@ -93,8 +93,8 @@ class AtomParts(TruncatedSummand):
         return AtomParts(group)
 
     @property
+    @override
     def size(self) -> int:
-        """Number of atoms of all parts, the array elements of one evaluation at a tilt."""
         return sum(law.size for law in self.laws)
 
     @property
@@ -109,11 +109,8 @@ class AtomParts(TruncatedSummand):
             lost = np.log(np.array([law.dropped for law in self.laws])) + np.log(self.count) + 1e-12
         return lost, lost
 
+    @override
     def cumulants(self, tilts: FloatArray) -> RealCumulants:
-        """Return K(s), K'(s), K''(s) at the real tilts s, shape (tilts,), with a bound of the absolute error of K.
-
-        K(s) = ln E0 e^{sS} is the log-moment function of the total loss S of all steps.
-        """
         totals = [np.zeros_like(tilts) for _ in range(4)]
         for law, count in zip(self.laws, self.count.tolist(), strict=True):
             for total, each in zip(totals, _cumulants(law, tilts), strict=True):
@@ -171,8 +168,8 @@ class AtomsOnContour(SummandOnContour):
         ]
 
     @property
+    @override
     def origin(self) -> tuple[float, float]:
-        """Log-moment function K(theta) of all steps at the tilt theta (nats), and a bound of its absolute error."""
         return self._origin
 
     def log_majorants(self, heights: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -183,11 +180,8 @@ class AtomsOnContour(SummandOnContour):
         """
         return np.zeros_like(heights), np.zeros_like(heights)
 
+    @override
     def values(self, step: float, nodes: int) -> ValuesOnContour:
-        """Return K(theta + i t_k) - K(theta) at t_k = k step, k = 0..nodes, and bounds of the errors.
-
-        K is the log-moment function of all steps, and theta the tilt of the contour.
-        """
         difference = np.zeros(nodes + 1, dtype=np.complex128)
         error = np.zeros(nodes + 1)
         for part in self._parts:

@@ -46,10 +46,8 @@ class DescribedRun:
     """
 
     gaussian_mu_squared: float
-    """Sum of N mu^2 over Gaussian steps without sampling, 0 without any."""
     summands: tuple[Summand, ...]
     revealing: tuple[tuple[float, int], ...]
-    """Probabilities with which steps reveal everything, and the number of such steps."""
 
 
 def described_run(parts: Iterable[tuple[Part, int]]) -> DescribedRun:

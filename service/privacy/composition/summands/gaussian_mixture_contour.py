@@ -98,9 +98,7 @@ class GaussianMixtureOnContour(TrapezoidOnContour[TruncatedGaussianMixture]):
         return np.sqrt(2 * (1 - _LEAST) / spread) * (1 - 1e-9)
 
     def _built(self, eta: FloatArray) -> MixtureMajorants:
-        """Return B_eta(t)/M(theta) as a trapezoid sum for eta of shape (E, parts), with a bound of its error.
-
-        E is the number of paths Im x = eta.
+        """Return B_eta(t)/M(theta) as a trapezoid sum for eta of shape (paths, parts), with a bound of its error.
 
         B_eta(t) bounds |M(theta + it)| by the integral of |phi a^z b^{1-z}| on the path Im x = eta, where M is the
         transform of one step (`TrapezoidOnContour.log_majorants`). With f = phi a^z b^{1-z} and g(x) = conj f(conj x),
@@ -201,14 +199,13 @@ class MixtureMajorants:
     step: FloatArray
 
     def log_bounds(self, heights: FloatArray) -> FloatArray:
-        """Return upper bounds of ln B_eta(t)/M(theta), at most 0, at the heights t; shape (H, E, parts).
+        """Return upper bounds of ln B_eta(t)/M(theta), at most 0, at the heights t; shape (heights, paths, parts).
 
         B_eta(t) bounds |M(theta + it')| for all t' >= t, by an integral of a modulus along a path. Its path goes up to
         eta at one node J and down at another, where D >= 0. Each vertical path costs eta/h terms, with the distance h
         of the nodes. Outside of the nodes J the path stays on the real axis, where far jumps may turn too fast for the
         step. The sides of the sum's rectangle there have the same bounds as those of the strips of a contour. The best
-        J serves on either side. M is the transform of one step, and theta the tilt. H is the number of heights, and E
-        that of paths Im x = eta.
+        J serves on either side. M is the transform of one step, and theta the tilt.
         """
         count_work(_A_TERM * len(heights) * self.log_terms.size)
         t = heights[:, None, :, None]

@@ -270,8 +270,7 @@ class GaussianMixtureNodes(TrapezoidNodes):
     def strip(self, height: FloatArray) -> MixtureStrip:
         """Return ln |A|, arg A and lower bounds of |A| for A(x, q) = a(x + iq)/a(x), at the nodes x and heights q.
 
-        phi a is the density of H1, with the normal density phi. `height` holds q, shape (E, parts). E is the number of
-        heights q.
+        phi a is the density of H1, with the normal density phi. `height` holds q, shape (heights, parts).
         """
         count_work(_A_STRIP * height.size * self.responsibility.shape[-1] * (4 + self.responsibility.shape[-2]))
         q = height[..., None]
@@ -292,9 +291,9 @@ class GaussianMixtureNodes(TrapezoidNodes):
 class MixtureStrip:
     """Values of A(x, q) = a(x + iq)/a(x) at the nodes x and at heights q, for the density phi a of H1.
 
-    phi is the normal density. `height` is q, shape (E, parts). `log_modulus` is ln |A| and `argument` is arg A, shape
-    (E, parts, nodes). `least` is a lower bound of |A(x', q')| for x' within half a cell and |q'| <= q. Where it is not
-    positive, the strip has no bound. E is the number of heights q.
+    phi is the normal density. `height` is q, shape (heights, parts). `log_modulus` is ln |A| and `argument` is arg A,
+    shape (heights, parts, nodes). `least` is a lower bound of |A(x', q')| for x' within half a cell and |q'| <= q.
+    Where it is not positive, the strip has no bound.
     """
 
     height: FloatArray

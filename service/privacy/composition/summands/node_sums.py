@@ -29,11 +29,11 @@ _TOGETHER = 30_000
 
 
 def tilted(loss: FloatArray, log_weight: FloatArray, tilts: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the weights e^{log_weight + sL - shift}, shape (S, P, n), and the shift, shape (S, P).
+    """Return the weights e^{log_weight + sL - shift}, shape (tilts, parts, nodes), and the shift, shape (tilts, parts).
 
-    `loss` holds L and `log_weight` ln of the weights at the nodes, shape (P, n). `tilts` holds the tilts s, shape (S,
-    1) or (S, P). The shift keeps the weights from overflowing; it is 0 unless an exponent exceeds a limit. P is the
-    number of parts of the run, S that of tilts, and n that of nodes.
+    `loss` holds L and `log_weight` ln of the weights at the nodes, shape (parts, nodes). `tilts` holds the tilts s,
+    shape (tilts, 1) or (tilts, parts). The shift keeps the weights from overflowing; it is 0 unless an exponent exceeds
+    a limit.
     """
     joint = tilts[:, :, None] * loss
     joint += log_weight
@@ -47,12 +47,11 @@ def tilted(loss: FloatArray, log_weight: FloatArray, tilts: FloatArray) -> tuple
 def untilting(
     loss: FloatArray, alternative_weight: FloatArray, tilt: float | FloatArray, weights: FloatArray, total: FloatArray
 ) -> FloatArray:
-    """Return an upper bound of |e^{sL} - e^L| null_weight/total at the nodes, shape (P, n).
+    """Return an upper bound of |e^{sL} - e^L| null_weight/total at the nodes, shape (parts, nodes).
 
     L is the loss of a node and s the tilt. `weights` is null_weight e^{sL}/total, and `alternative_weight` is
-    null_weight e^L. `total` has the shape (P,). An error of L is multiplied by this bound in the second-order sums of
-    E_s(L), and by s times this bound in those of M(s) = E0 e^{sL}. P is the number of parts of the run, and n that of
-    nodes.
+    null_weight e^L. `total` has the shape (parts,). An error of L is multiplied by this bound in the second-order sums
+    of E_s(L), and by s times this bound in those of M(s) = E0 e^{sL}.
     """
     exponent = np.abs((1 - tilt) * loss)
     return np.where(exponent < 1, 2 * weights * exponent, weights + alternative_weight / total[:, None])
@@ -97,10 +96,9 @@ def mean_excess(
 ) -> tuple[FloatArray, FloatArray]:
     """Return the summands of E_theta(L) = E_theta(L - e^{-theta L}(e^L - 1)), and the sizes of their terms.
 
-    All arrays have the shape (P, n). E_theta is the expectation under the law tilted by e^{theta L}. `weights` are its
-    weights of sum 1, `weight_difference` is null_weight (e^L - 1), and `total` is M(theta) = E0 e^{theta L}, shape
-    (P,). The summands are power series where (1 + |theta|) |L| < 0.5. L is the loss. P is the number of parts of the
-    run, and n that of nodes.
+    All arrays have the shape (parts, nodes). E_theta is the expectation under the law tilted by e^{theta L}. `weights`
+    are its weights of sum 1, `weight_difference` is null_weight (e^L - 1), and `total` is M(theta) = E0 e^{theta L},
+    shape (parts,). The summands are power series where (1 + |theta|) |L| < 0.5. L is the loss.
     """
     theta = _one_number(theta)
     scale = 1 + abs(theta)
@@ -141,22 +139,21 @@ def tilted_differences(
     nodes: int,
     last: IndexArray | None = None,
 ) -> ComplexArray:
-    """Return d_k = E_theta(e^{i t_k L} - 1) at t_k = k step for all parts, shape (P, nodes + 1).
+    """Return d_k = E_theta(e^{i t_k L} - 1) at t_k = k step for all parts, shape (parts, nodes + 1).
 
-    E_theta is the expectation over the nodes with the given weights, and L the loss of a node. P is the number of parts
-    of the run.
+    E_theta is the expectation over the nodes with the given weights, and L the loss of a node.
 
     Parameters
     ----------
-    weights, loss : (P, n)
+    weights, loss : (parts, n)
         Weights of the law tilted by e^{theta L}, of sum 1, and losses L; n is a multiple of `SUM_BLOCK`.
-    mean : (P,)
+    mean : (parts,)
         E_theta(L - e^{-theta L}(e^L - 1)).
-    step : float or (P, 1)
+    step : float or (parts, 1)
         Distance of the heights t_k, for all parts or for each part.
     nodes : int
         Number of heights above 0.
-    last : (P,) or None
+    last : (parts,) or None
         Last k of each part; values beyond it may be 0. None if all parts need all heights.
 
     Notes
@@ -209,19 +206,18 @@ def _by_pieces(
 def values_on_contour(counts: FloatArray, d: ComplexArray, error: FloatArray, together: int = 0) -> ValuesOnContour:
     """Return sum N ln(1 + d) over the parts, which is K(theta + it) - K(theta) of a run, and its error bound.
 
-    K(z) = ln E0 e^{zS} is the log-moment function of the run's loss S. The error is that of `ValuesOnContour`. P is the
-    number of parts of the run.
+    K(z) = ln E0 e^{zS} is the log-moment function of the run's loss S. The error is that of `ValuesOnContour`.
 
     Parameters
     ----------
-    counts : (P,)
+    counts : (parts,)
         Numbers of steps N.
-    d, error : (P, H)
-        Differences d = M(theta + it)/M(theta) - 1 of the transform M of one step at H heights t, and bounds of
+    d, error : (parts, heights)
+        Differences d = M(theta + it)/M(theta) - 1 of the transform M of one step at heights t, and bounds of
         their absolute error.
     together : int
-        Number of consecutive parts that are a run of their own; the result then has the shape (runs, H). With 0 all
-        parts are one run.
+        Number of consecutive parts that are a run of their own; the result then has the shape (runs, heights). With 0
+        all parts are one run.
 
     Notes
     -----

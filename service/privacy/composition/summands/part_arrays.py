@@ -26,10 +26,8 @@ class PartArrays(TruncatedSummand):
     unit: FloatArray
     """Steps of each part that a separate run takes several times; shape (parts,), as all arrays below."""
     rate: FloatArray
-    """Approximate probability that a step uses the record."""
     log_truncated_null: FloatArray
     log_truncated_alternative: FloatArray
-    """ln of the mass of H0 and of H1 beyond the truncation, per step."""
 
     def take(self, unit: FloatArray, times: FloatArray | None) -> None:
         """Set the numbers of steps of all parts.

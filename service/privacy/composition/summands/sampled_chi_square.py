@@ -225,9 +225,9 @@ class TruncatedSampledChiSquare(TruncatedTrapezoid):
 
     @override
     def end_error(self, tilts: FloatArray, shift: FloatArray) -> FloatArray:
-        """Return a bound of the moment of H0 beyond the grid at large statistics, times e^{-shift}, shape (S, 1).
+        """Return a bound of the moment of H0 beyond the grid at large statistics, times e^{-shift}, shape (tilts, 1).
 
-        `tilts` holds the tilts s of M(s) = E0 e^{sL} for the loss L of a step. S is the number of tilts.
+        `tilts` holds the tilts s of M(s) = E0 e^{sL} for the loss L of a step.
         """
         loss, least = float(self.grid.loss[0, 0]), math.log1p(-self.law.rate)
         tail = self.law.log_tail(float(self.grid.points[0]) + 0.5 * self._step, upper=True)

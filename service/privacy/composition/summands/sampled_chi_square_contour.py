@@ -57,10 +57,7 @@ class SampledChiSquareOnContour(TrapezoidOnContour[TruncatedSampledChiSquare]):
 
     @override
     def field(self, height: FloatArray) -> StripField:
-        """Return bounds of the tilted integrand on strips of half-width `height`, shape (E, 1).
-
-        E is the number of half-widths of strips.
-        """
+        """Return bounds of the tilted integrand on strips of half-width `height`, shape (strips, 1)."""
         theta, strips = float(self.theta[0]), [self.law.strip(float(a)) for a in height[:, 0]]
         near = np.array([[strip.near] for strip in strips])
         return StripField(
@@ -171,8 +168,7 @@ class ChiSquareMajorants:
     def _log_far(self, heights: FloatArray) -> FloatArray:
         """Return ln of an upper bound of |M(theta + it')/M(theta)| for t' >= t, from the paths Im s = -eta and V/t.
 
-        The result has the shape (H,) of the heights t. M is the transform of one step, and theta the tilt. H is the
-        number of heights.
+        The result has the shape (heights,) of the heights t. M is the transform of one step, and theta the tilt.
         """
         with np.errstate(divide="ignore"):
             best = np.minimum(self._log_variation - np.log(heights), 0.0)
@@ -182,10 +178,10 @@ class ChiSquareMajorants:
         return best
 
     def _trapezoid_error(self, heights: FloatArray) -> FloatArray:
-        """Return bounds of the trapezoid errors of M(theta + it)/M(theta) at increasing heights t, shape (H,).
+        """Return bounds of the trapezoid errors of M(theta + it)/M(theta) at increasing heights t, shape (heights,).
 
         M is the transform of one step, and theta the tilt of the contour. The bound increases with t. The bound is
-        evaluated at a few heights, and each t takes the bound of the next height evaluated. H is the number of heights.
+        evaluated at a few heights, and each t takes the bound of the next height evaluated.
         """
         few = heights[-1] * _MANY_HEIGHTS
         errors = np.fmin.reduce(self._contour.strip_errors(few[:, None], self._contour.half_widths))[:, 0]

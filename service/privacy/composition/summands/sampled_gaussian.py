@@ -385,10 +385,10 @@ class TruncatedSampledGaussian(NormalTrapezoid):
     def beyond(self, tilts: FloatArray, shift: FloatArray) -> FloatArray:
         """Return an upper bound of the integral and the sum of phi w^s left of the first node y0, times e^{-shift}.
 
-        The shape is (S, parts). phi is the normal density, w the likelihood ratio and s a tilt. The integral is at most
-        Phi(y0) max(w^s, (1-p)^s), with w = w0 at y0. Left of y0 the slope of ln w is below its slope r0/sigma at y0,
-        for the responsibility r0. With a = |s| r0/sigma and a <= -y0 the integral is at most w0^s e^{a y0 + a^2/2}
-        Phi(y0 + a) <= w0^s e^{-y0^2/2}/2. S is the number of tilts.
+        The shape is (tilts, parts). phi is the normal density, w the likelihood ratio and s a tilt. The integral is at
+        most Phi(y0) max(w^s, (1-p)^s), with w = w0 at y0. Left of y0 the slope of ln w is below its slope r0/sigma at
+        y0, for the responsibility r0. With a = |s| r0/sigma and a <= -y0 the integral is at most w0^s e^{a y0 + a^2/2}
+        Phi(y0 + a) <= w0^s e^{-y0^2/2}/2.
         """
         loss, weight, least_loss, fallen, moderate = self._left_end
         farthest = np.where(np.abs(tilts) <= moderate, tilts * loss, np.maximum(tilts * loss, tilts * least_loss))

@@ -59,11 +59,10 @@ class SampledGaussianOnContour(TrapezoidOnContour[TruncatedSampledGaussian]):
 
     @override
     def field(self, height: FloatArray) -> StripField:
-        """Return bounds of the integrand on strips |Im y| <= q, where `height` holds q, shape (E, parts).
+        """Return bounds of the integrand on strips |Im y| <= q, where `height` holds q, shape (strips, parts).
 
         w is the likelihood ratio at y + iq and r the responsibility at the outcome y. The slopes |d arg w/dy|, |d arg
-        w/dq| and |d ln |w|/dy| are at most r/(sigma cos(phi/2)) with phi = q/sigma. sigma is the noise multiplier. E is
-        the number of half-widths of strips.
+        w/dq| and |d ln |w|/dy| are at most r/(sigma cos(phi/2)) with phi = q/sigma. sigma is the noise multiplier.
         """
         sigma, r, theta = self.law.sigma, self.law.grid.responsibility, self.tilt
         phi = (height / sigma)[..., None]
@@ -139,14 +138,14 @@ class SampledGaussianOnContour(TrapezoidOnContour[TruncatedSampledGaussian]):
         return log_weights, self.law.grid.responsibility[:, self.window][:, ::stride], stride * self.law.step
 
     def _built(self, eta: FloatArray) -> SampledGaussianMajorants:
-        """Return B_eta(t)/M(theta) as a trapezoid sum for eta of shape (E, parts), with a bound of its error.
+        """Return B_eta(t)/M(theta) as a trapezoid sum for eta of shape (paths, parts), with a bound of its error.
 
         B_eta(t) bounds |M(theta + it)| by the integral of phi |w|^theta e^{-t arg w} on the path Im y = eta, with the
         normal density phi and the likelihood ratio w. The integrand of B continues to |Im y| <= s for s <= pi sigma/2
         and s + eta < pi sigma. Its modulus is at most e^{s^2/2} phi w^theta, for theta < 0 with the growth of 1/|w|.
         The two halves w(y + i(s + eta)) and w(y + i(s - eta)) have arg w(y + i(s + eta)) >= arg w(y + i(s - eta))
         there. Hence the factors e^{-t arg} never grow. M is the transform of one step, theta the tilt, and sigma the
-        noise multiplier. E is the number of paths Im y = eta.
+        noise multiplier.
         """
         theta, sigma = self.theta, self.law.sigma
         log_weights, r, step = self._majorant_nodes
@@ -188,8 +187,7 @@ class SampledGaussianMajorants:
 
     B_eta(t) bounds |M(theta + it')| for all heights t' >= t, from the path Im y = eta; M is the transform of one step.
     `log_modulus` is theta ln |w(y + i eta)/w(y)| and `argument` is arg w(y + i eta), for the likelihood ratio w at the
-    nodes y. The sum is over nodes. `eta` has the shape (E, parts), and the first two arrays (E, parts or 1, nodes). E
-    is the number of paths Im y = eta.
+    nodes y. The sum is over nodes. `eta` has the shape (paths, parts), the first two arrays (paths, parts or 1, nodes).
     """
 
     eta: FloatArray
@@ -200,10 +198,9 @@ class SampledGaussianMajorants:
     log_factor: FloatArray
 
     def log_bounds(self, heights: FloatArray) -> FloatArray:
-        """Return ln B_eta(t)/M(theta) from above, at most 0, at the heights t; shape (T, E, parts).
+        """Return ln B_eta(t)/M(theta) from above, at most 0, at the heights t; shape (heights, paths, parts).
 
-        B_eta(t) is the majorant of `SampledGaussianMajorants`. M is the transform of one step, and theta the tilt. T is
-        the number of heights, and E that of paths Im y = eta.
+        B_eta(t) is the majorant of `SampledGaussianMajorants`. M is the transform of one step, and theta the tilt.
         """
         bounds = np.log(self._sums(heights) * (1 + 1e-12) + self.error) + self.log_factor
         return np.fmin(bounds, 0.0)
@@ -211,8 +208,8 @@ class SampledGaussianMajorants:
     def _sums(self, heights: FloatArray) -> FloatArray:
         """Return sum e^{log_modulus + log_tilted_weights - t argument} over nodes at the heights t.
 
-        The shape is (T, E, parts). The heights have the shape (T, 1) or (T, parts). The arrays are those of
-        `SampledGaussianMajorants`. T is the number of heights, and E that of paths Im y = eta.
+        The shape is (heights, paths, parts). The heights have the shape (heights, 1) or (heights, parts). The arrays
+        are those of `SampledGaussianMajorants`.
         """
         if self.argument.shape[1] == len(self.log_tilted_weights):
             sizes = self.log_modulus + self.log_tilted_weights

@@ -33,20 +33,20 @@ def moment_sums(grid: SampledGaussianNodes, soft: FloatArray, tilts: FloatArray)
     """Return sums over the nodes of weights e^{sL} times 1, L, L^2 and the two error columns of the grid.
 
     L = ln(1 - p + p e^v) is the loss at a node, with the sampling rate p and the loss v without sampling. u is v +
-    ln(p/(1 - p)). The columns are those of `TrapezoidNodes.columns`. S is the number of tilts.
+    ln(p/(1 - p)). The columns are those of `TrapezoidNodes.columns`.
 
     Parameters
     ----------
     grid : SampledGaussianNodes
-        Nodes at the same u for all P parts.
+        Nodes at the same u for all parts.
     soft : (n,)
         ln(1 + e^u) at the nodes.
-    tilts : (S,)
+    tilts : (tilts,)
         Real tilts s.
 
     Returns
     -------
-    (S, P, 5) or None
+    (tilts, parts, 5) or None
         The sums at each tilt for each part. None where exponents are too large to be shared.
     """
     unsampled = np.log1p(-grid.rate)
@@ -72,11 +72,11 @@ def moment_sums(grid: SampledGaussianNodes, soft: FloatArray, tilts: FloatArray)
 
 
 def differences(weights: FloatArray, soft: FloatArray, unsampled: FloatArray, step: float, nodes: int) -> ComplexArray:
-    """Return d_k = E(e^{i t_k L} - 1) at t_k = k step, k = 0..nodes, for each part; shape (P, nodes + 1).
+    """Return d_k = E(e^{i t_k L} - 1) at t_k = k step, k = 0..nodes, for each part; shape (parts, nodes + 1).
 
-    The expectation E is taken under the `weights` of each part (P, n), whose sum is 1. The loss at a node is L = ln(1 -
-    p) + s, with `soft` = s, shape (n,), and `unsampled` = ln(1 - p) for the sampling rates p, shape (P,). With F(x) =
-    e^{ix} - 1, the identity d = e^{it ln(1-p)} E F(ts) + F(t ln(1 - p)) holds. P is the number of parts.
+    The expectation E is taken under the `weights` of each part (parts, n), whose sum is 1. The loss at a node is L =
+    ln(1 - p) + s, with `soft` = s, shape (n,), and `unsampled` = ln(1 - p) for the sampling rates p, shape (parts,).
+    With F(x) = e^{ix} - 1, the identity d = e^{it ln(1-p)} E F(ts) + F(t ln(1 - p)) holds.
     """
     rows = max(1, math.isqrt(nodes + 1))
     columns = -(-(nodes + 1) // rows)
@@ -94,12 +94,12 @@ def differences(weights: FloatArray, soft: FloatArray, unsampled: FloatArray, st
 
 
 def difference_slope(weights: FloatArray, soft: FloatArray, unsampled: FloatArray, relative: FloatArray) -> FloatArray:
-    """Return a bound of the rounding error of `differences` per unit of the height t, shape (P,).
+    """Return a bound of the rounding error of `differences` per unit of the height t, shape (parts,).
 
-    `soft` is s = ln(1 + e^u) at the nodes u (n,), `unsampled` is ln(1 - p) for the sampling rates p (P,), and
-    `relative` the relative error of the weights (P, n). With F(x) = e^{ix} - 1, the bound uses |F(a)F(b)| + |F(a)| +
-    |F(b)| <= 3 (a + b) for a, b >= 0, and |F(t ln(1-p))| <= t |ln(1-p)|. The bound counts 80 units of rounding for
-    losses, phases and products, and adds the length of one sum and the number of sums. P is the number of parts.
+    `soft` is s = ln(1 + e^u) at the nodes u (n,), `unsampled` is ln(1 - p) for the sampling rates p (parts,), and
+    `relative` the relative error of the weights (parts, n). With F(x) = e^{ix} - 1, the bound uses |F(a)F(b)| + |F(a)|
+    + |F(b)| <= 3 (a + b) for a, b >= 0, and |F(t ln(1-p))| <= t |ln(1-p)|. The bound counts 80 units of rounding for
+    losses, phases and products, and adds the length of one sum and the number of sums.
     """
     relative = relative + (80 + SUM_BLOCK + len(soft) / SUM_BLOCK) * UNIT_ROUNDOFF
     kept = weights * relative

@@ -221,8 +221,8 @@ class SampledLaplaceParts(TruncatedSummand):
         return 1.1 * (moved + inner + FUNCTION_ERROR * np.abs(self.loss))
 
     @property
+    @override
     def size(self) -> int:
-        """Number of elements of one array of shape (parts, nodes), which is the unit of the engine's cost."""
         return self.loss.size
 
     def cumulants(self, tilts: FloatArray) -> RealCumulants:
@@ -248,8 +248,8 @@ class SampledLaplaceParts(TruncatedSummand):
     def tilted(self, tilts: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return the laws tilted by e^{sL}, ln M(s), and a bound of the rounding error of ln M(s), at the tilts s.
 
-        L is the loss of a step and M(s) = E0 e^{sL} its transform. The first array has the shape (S, parts, nodes) and
-        rows of sum 1. The others have the shape (S, parts). S is the number of tilts.
+        L is the loss of a step and M(s) = E0 e^{sL} its transform. The first array has the shape (tilts, parts, nodes)
+        and rows of sum 1. The others have the shape (tilts, parts).
         """
         exponent = tilts[:, None, None] * self.loss
         shift = exponent.max(axis=-1)

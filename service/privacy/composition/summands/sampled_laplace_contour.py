@@ -19,6 +19,7 @@ import math
 from functools import cached_property
 
 import numpy as np
+from typing_extensions import override
 
 from service.privacy.composition.summands import node_sums
 from service.privacy.composition.summands.abstract import SummandOnContour, ValuesOnContour
@@ -63,15 +64,12 @@ class SampledLaplaceOnContour(SummandOnContour):
         self._loss_error = 2 * parts.loss_error + 4 * UNIT_ROUNDOFF * np.abs(parts.loss)
 
     @property
+    @override
     def origin(self) -> tuple[float, float]:
-        """Log-moment function K(theta) of all steps at the tilt theta (nats), and a bound of its absolute error."""
         return self._origin
 
+    @override
     def work(self, height: float) -> int:
-        """Return the additional cost, in array elements, of a node of a contour up to `height` (an imaginary part).
-
-        Higher contours need more quadrature nodes.
-        """
         return self.parts.refined_size(self.theta, height)
 
     def values(self, step: float, nodes: int) -> ValuesOnContour:

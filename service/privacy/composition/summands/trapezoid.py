@@ -114,10 +114,10 @@ class TrapezoidNodes:
         return np.isfinite(self.log_null_weight)
 
     def tilted(self, tilts: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the weights phi b h e^{sL - shift}, shape (S, parts, nodes), and the shift, shape (S, parts).
+        """Return the weights phi b h e^{sL - shift}, shape (tilts, parts, nodes), and the shift, shape (tilts, parts).
 
         phi b is the density of H0 with the normal density phi, h the distance of nodes and L the loss. `tilts` holds
-        the tilts s, shape (S, 1) or (S, parts). The shift keeps the weights from overflowing. S is the number of tilts.
+        the tilts s, shape (tilts, 1) or (tilts, parts). The shift keeps the weights from overflowing.
         """
         return node_sums.tilted(self.loss, self.log_null_weight, tilts)
 
@@ -240,14 +240,14 @@ class TruncatedTrapezoid(PartArrays):
         """Return upper bounds of -g' and of g' over the cell of each node, for g = ln(phi a^s b^{1-s}) at the tilt s.
 
         phi a and phi b are the densities of H1 and H0 with the normal density phi. Both arrays have the shape (parts,
-        nodes) or (S, parts, nodes). S is the number of tilts.
+        nodes) or (tilts, parts, nodes).
         """
 
     def log_strip_bound(self, tilt: FloatArray, strip: int) -> FloatArray:
-        """Return ln of an upper bound of |A|^s |B|^{1-s} on a strip over the cells, shape (S, parts, nodes).
+        """Return ln of an upper bound of |A|^s |B|^{1-s} on a strip over the cells, shape (tilts, parts, nodes).
 
         A = a(x + iq)/a(x) and B = b(x + iq)/b(x) for the densities phi a of H1 and phi b of H0 with the normal density
-        phi. `tilt` holds the tilts s and `strip` is the index of the strip |Im x| <= q. S is the number of tilts.
+        phi. `tilt` holds the tilts s and `strip` is the index of the strip |Im x| <= q.
         """
         return self.grid.lowered(tilt, self.log_least[strip])
 
@@ -264,22 +264,22 @@ class TruncatedTrapezoid(PartArrays):
     def sides(self, tilts: FloatArray, shift: FloatArray) -> FloatArray | None:  # noqa: ARG002 - mostly the same
         """Return upper bounds of the integrals of |phi a^s b^{1-s}| on the sides of each strip, times e^{-shift}.
 
-        The shape is (strips, S, parts). phi a and phi b are the densities of H1 and H0 with the normal density phi, and
-        s is the tilt. The result is None for laws whose `end_error` includes the sides. S is the number of tilts.
+        The shape is (strips, tilts, parts). phi a and phi b are the densities of H1 and H0 with the normal density phi,
+        and s is the tilt. The result is None for laws whose `end_error` includes the sides.
         """
         return None
 
     @abstractmethod
     def end_error(self, tilts: FloatArray, shift: FloatArray) -> FloatArray:
-        """Return a bound of the error of M(s) from the truncation of the nodes, times e^{-shift}, shape (S, parts).
+        """Return a bound of the error of M(s) from the truncation of the nodes, times e^{-shift}, shape (tilts, parts).
 
-        M(s) = E0 e^{sL} is the transform of a step at the tilts s. S is the number of tilts.
+        M(s) = E0 e^{sL} is the transform of a step at the tilts s.
         """
 
     def shared_sums(self, tilts: FloatArray) -> FloatArray | None:  # noqa: ARG002 - mostly none
-        """Return the sums over the nodes of `columns`, with the weights e^{sL} at the tilts s, shape (S, parts, 5).
+        """Return the sums over the nodes of `columns`, with the weights e^{sL} at the tilts s, shape (tilts, parts, 5).
 
-        The result is None unless the parts share their losses L. S is the number of tilts.
+        The result is None unless the parts share their losses L.
         """
         return None
 
@@ -387,13 +387,13 @@ class TruncatedTrapezoid(PartArrays):
     def _quadrature_error(
         self, tilts: FloatArray, weights: FloatArray | None, total: FloatArray, shift: FloatArray
     ) -> FloatArray:
-        """Return a bound of the trapezoid error of M(s) without `end_error`, relative to M(s), shape (S, parts).
+        """Return a bound of the trapezoid error of M(s) without `end_error`, relative to M(s), shape (tilts, parts).
 
-        M(s) = E0 e^{sL} is the transform of a step. `tilts` has the shape (S, 1) or (S, parts); `weights` (None:
-        computed here if needed) and `total` are scaled by e^{-shift}. The factor 2.1 stands for 2/(1 - e^{-2 pi q/h}),
-        with the half-width q of the strip and the node distance h: wherever the bound is below 0.05, 2 pi q/h is at
-        least 3. An upper Riemann sum serves where the smallest |A| of all nodes (`TruncatedTrapezoid`) is too coarse.
-        The best strip is used. S is the number of tilts.
+        M(s) = E0 e^{sL} is the transform of a step. `tilts` has the shape (tilts, 1) or (tilts, parts); `weights`
+        (None: computed here if needed) and `total` are scaled by e^{-shift}. The factor 2.1 stands for 2/(1 - e^{-2 pi
+        q/h}), with the half-width q of the strip and the node distance h: wherever the bound is below 0.05, 2 pi q/h is
+        at least 3. An upper Riemann sum serves where the smallest |A| of all nodes (`TruncatedTrapezoid`) is too
+        coarse. The best strip is used.
         """
         grid = self.grid
         sides = self.sides(tilts, shift)
@@ -455,7 +455,7 @@ class NormalTrapezoid(TruncatedTrapezoid):
     def beyond(self, tilts: FloatArray, shift: FloatArray) -> FloatArray | float:  # noqa: ARG002 - mostly none
         """Return an upper bound of M(s) e^{-shift} beyond nodes where the law is not truncated.
 
-        M(s) = E0 e^{sL} is the transform of a step. S is the number of tilts.
+        M(s) = E0 e^{sL} is the transform of a step.
 
         Parameters
         ----------
@@ -467,7 +467,7 @@ class NormalTrapezoid(TruncatedTrapezoid):
         Returns
         -------
         array or float
-            Bounds, shape (S, parts).
+            Bounds, shape (tilts, parts).
         """
         return 0.0
 
@@ -489,9 +489,9 @@ class NormalTrapezoid(TruncatedTrapezoid):
     def end_error(self, tilts: FloatArray, shift: FloatArray) -> FloatArray:
         """Return a bound of the error of the trapezoid rule at its ends, times e^{-shift}.
 
-        The shape is (S, parts). A side is half a cell from the last node, with the weight 1/(1 + e^{2 pi |Im x|/h}) for
-        the node distance h. As e^{q^2/2}, the growth of phi at the height q, stays below the root of the growth of that
-        weight, the side is less than half a term. phi falls outwards. S is the number of tilts.
+        The shape is (tilts, parts). A side is half a cell from the last node, with the weight 1/(1 + e^{2 pi |Im x|/h})
+        for the node distance h. As e^{q^2/2}, the growth of phi at the height q, stays below the root of the growth of
+        that weight, the side is less than half a term. phi falls outwards.
         """
         log_weight, above, below, *flipped = self._ends
         s = tilts[:, :, None]

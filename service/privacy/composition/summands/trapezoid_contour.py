@@ -78,17 +78,14 @@ class EtaMajorants(Protocol):
 
     @property
     def eta(self) -> FloatArray:
-        """Heights eta of the integration paths Im x = eta, shape (E, parts).
-
-        E is the number of paths Im x = eta.
-        """
+        """Heights eta of the integration paths Im x = eta, shape (paths, parts)."""
         ...
 
     def log_bounds(self, heights: FloatArray) -> FloatArray:
-        """Return upper bounds of ln B_eta(t)/M(theta), at most 0, at the heights t; shape (H, E, parts).
+        """Return upper bounds of ln B_eta(t)/M(theta), at most 0, at the heights t; shape (heights, paths, parts).
 
-        B_eta(t) is the majorant of `EtaMajorants`. `heights` has the shape (H, 1) or (H, parts). M is the transform of
-        one step, and theta the tilt. H is the number of heights, and E that of paths Im x = eta.
+        B_eta(t) is the majorant of `EtaMajorants`. `heights` has the shape (heights, 1) or (heights, parts). M is the
+        transform of one step, and theta the tilt.
         """
         ...
 
@@ -142,10 +139,9 @@ class TrapezoidOnContour(SummandOnContour, Generic[LawT]):
 
     @abstractmethod
     def field(self, height: FloatArray) -> StripField:
-        """Return bounds of the integrand on strips |Im x| <= q, where `height` holds q, shape (E, parts).
+        """Return bounds of the integrand on strips |Im x| <= q, where `height` holds q, shape (strips, parts).
 
         The integrand is |a^z b^{1-z}| at x + iq, where a and b are the densities of H1 and H0 over the normal density.
-        E is the number of half-widths of strips.
         """
 
     @property

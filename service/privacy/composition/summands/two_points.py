@@ -79,8 +79,8 @@ class TwoPointParts(TruncatedSummand):
         return TwoPointParts(group)
 
     @property
+    @override
     def size(self) -> int:
-        """Number of parts, the array elements of one evaluation at a tilt: the unit of the engine's cost."""
         return len(self.epsilon)
 
     def cumulants(self, tilts: FloatArray) -> RealCumulants:
@@ -142,8 +142,8 @@ class TwoPointOnContour(SummandOnContour):
         """1 - tau^2, without cancellation."""
 
     @property
+    @override
     def origin(self) -> tuple[float, float]:
-        """Log-moment function K(theta) of all steps at the tilt theta (nats), and a bound of its absolute error."""
         return self._origin
 
     def log_majorants(self, heights: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -13,13 +13,14 @@ from typing_extensions import override
 from service.privacy.mechanisms.abstract import AbstractStep, AtomsPart, ResolvedStep
 from service.privacy.mechanisms.pure_dp import PureDp
 from service.privacy.trade_off.atom_sums import lattice_of
-from service.privacy.trade_off.atomic_law import AtomicLaw, three_atoms, with_zero
+from service.privacy.trade_off.atomic_law import AtomicLaw, sampled_law, three_atoms, with_zero
 from service.privacy.trade_off.atoms import AtomsTradeOff
 from service.privacy.trade_off.pair import TradeOffPair
 
 if TYPE_CHECKING:
     from service.privacy.losses.law import LossLaw
 
+SAMPLED = "Zhu, Dong, Wang 2022, Theorem 11 (dominating pairs of Poisson sampling)"
 MOST_LISTED = 4_096
 """Largest number of atoms that engines keep. A law of more atoms is nearly continuous."""
 LIGHTEST_LISTED = -160.0
@@ -182,20 +183,29 @@ class CopiesStep(AtomicStep):
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SometimesReported(AtomicStep):
-    """Step whose release is made with probability `rate` only: its loss is 0 otherwise, and the draw is visible.
+class SampledAtoms(AtomicStep):
+    """Step with listed losses on a Poisson sample, between data sets with and without one record.
 
     Attributes
     ----------
     step : AbstractStep
-        Step with an `atomic_law`.
+        Step without sampling, with an `atomic_law`. Unless `shows_draw`, it is the same for swapped hypotheses.
     rate : float
-        Probability in (0, 1).
+        Probability p in (0, 1) with which the record is sampled.
+    shows_draw : bool
+        Whether the release shows which records were sampled, as for reports of single persons.
+
+    Notes
+    -----
+    H0 against (1 - p) H0 + p H1 dominates for an added record (Zhu, Dong, Wang 2022, Theorem 11). A query to which
+    all other records add nothing attains this pair in every step. An empty record adds nothing, sampled or not. If
+    the release shows the draw, the loss is 0 with probability 1 - p.
     """
 
     type: ClassVar[str] = "poisson_sampled"
     step: AbstractStep
     rate: float
+    shows_draw: bool = False
 
     @property
     @override
@@ -204,9 +214,9 @@ class SometimesReported(AtomicStep):
 
     @override
     def atomic_law(self) -> AtomicLaw:
-        return with_zero(listed_law(self.step), self.rate)
+        return (with_zero if self.shows_draw else sampled_law)(listed_law(self.step), self.rate)
 
     @property
     @override
     def theorem(self) -> str:
-        return self.step.curves().source
+        return self.step.curves().source if self.shows_draw else SAMPLED

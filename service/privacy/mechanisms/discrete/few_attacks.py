@@ -186,7 +186,11 @@ def _law_of(step: FixedTestStep) -> AtomicLaw:
         for first, second in ((corners.rate, corners.rest), (corners.power, corners.error))
     )
     losses = present - absent
-    best = int(np.argmax(_divergence(absent, losses, step.order)))
+    if step.order == 1:  # about the Renyi divergence of each attack
+        divergence = (np.exp(absent + losses) * losses).sum(axis=0)
+    else:
+        divergence = np.logaddexp.reduce(absent + step.order * losses, axis=0) / (step.order - 1)
+    best = int(np.argmax(divergence))
     absent, present, losses = absent[:, best], present[:, best], losses[:, best]
     return AtomicLaw(losses, losses[:-1] - losses[1:], absent, present, 4 * FUNCTION_ERROR, 4 * FUNCTION_ERROR)
 
@@ -194,13 +198,3 @@ def _law_of(step: FixedTestStep) -> AtomicLaw:
 def _logs(number: FloatArray, rest: FloatArray) -> FloatArray:
     """Return ln of `number` in (0, 1), from the smaller one of `number` and its complement `rest`."""
     return np.where(number <= 0.5, np.log(number), np.log1p(-np.minimum(rest, 0.5)))
-
-
-def _divergence(log_absent: FloatArray, losses: FloatArray, order: float) -> FloatArray:
-    """Return the approximate Renyi divergence (nats) of H1 from H0 for n pairs of laws; shape (n,).
-
-    `log_absent` and `losses`, shape (outcomes, n), are ln of the masses under H0 and the losses; `order` is at least 1.
-    """
-    if order == 1:
-        return np.asarray((np.exp(log_absent + losses) * losses).sum(axis=0))
-    return np.asarray(np.logaddexp.reduce(log_absent + order * losses, axis=0) / (order - 1))

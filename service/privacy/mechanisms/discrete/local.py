@@ -9,7 +9,7 @@ from typing_extensions import override
 
 from service.privacy.mechanisms.abstract import AbstractStep, DescribedStep
 from service.privacy.mechanisms.caveats import MechanismHazard, Premise
-from service.privacy.mechanisms.discrete.atomic_step import CopiesStep, SometimesReported
+from service.privacy.mechanisms.discrete.atomic_step import CopiesStep, SampledAtoms
 from service.privacy.mechanisms.neighbours import ONE_REPLACED, REPLACE, Neighbours
 from service.privacy.mechanisms.pure_dp import PureDp
 
@@ -82,5 +82,5 @@ class LocalStep(DescribedStep):
         step = self.under(Neighbours(neighbours.relation))
         if neighbours.records > MOST_REPORTS or not step.has_listed_losses:
             return None
-        sampled = SometimesReported(step=step, rate=float(rate))
+        sampled = SampledAtoms(step=step, rate=float(rate), shows_draw=True)
         return sampled if neighbours.records == 1 else CopiesStep(step=sampled, count=neighbours.records)

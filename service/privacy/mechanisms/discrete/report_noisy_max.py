@@ -30,25 +30,11 @@ Noise = Literal["gumbel", "exponential", "laplace"]
 
 
 def largest_shift(change: Fraction, scale: Fraction, *, monotone: bool, neighbours: Neighbours, kind: str) -> Fraction:
-    """Return the largest change of a gap of two scores, in units of the scale of the noise.
+    """Return the largest change of a gap of two scores between `neighbours`, in units of the `scale` of the noise.
 
-    Parameters
-    ----------
-    change : Fraction
-        Largest change of a score by one record.
-    scale : Fraction
-        Scale of the noise.
-    monotone : bool
-        Whether one record moves all scores in one direction.
-    neighbours : Neighbours
-        Data sets between which the attacker distinguishes.
-    kind : str
-        Type of the mechanism.
-
-    Raises
-    ------
-    UnsupportedCombination
-        For monotone scores and replaced records, and for shifts above the largest epsilon of a request.
+    `change` is the largest change of a score by one record, `monotone` whether one record moves all scores in one
+    direction, and `kind` the type of the mechanism. Raises UnsupportedCombination for monotone scores and replaced
+    records, and for shifts above the largest epsilon of a request.
     """
     if monotone and neighbours.relation == REPLACE:
         reason = (

@@ -9,7 +9,7 @@ from typing_extensions import override
 
 from service.privacy.enclosure import Enclosure
 from service.privacy.mechanisms.abstract import AbstractStep, Attained, LaplacePart, ResolvedStep, Steps
-from service.privacy.mechanisms.discrete.noise import SAMPLED, SampledNoise
+from service.privacy.mechanisms.discrete.atomic_step import SAMPLED, SampledAtoms
 from service.privacy.mechanisms.discrete.selection import SEVERAL, GapStep, TightPathStep, gap_choices
 from service.privacy.mechanisms.neighbours import REPLACE, Neighbours
 from service.privacy.numerics.rounding import rounded
@@ -99,7 +99,7 @@ class SampledChoice(ResolvedStep):
         )
 
     def _sampled(self, step: AbstractStep) -> AbstractStep:
-        return SampledNoise(step=step, rate=self.rate) if isinstance(step, GapStep) else step
+        return SampledAtoms(step=step, rate=self.rate) if isinstance(step, GapStep) else step
 
 
 def sampled_choice(step: AbstractStep, rate: float, neighbours: Neighbours) -> AbstractStep | None:

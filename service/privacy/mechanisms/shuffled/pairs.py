@@ -71,39 +71,19 @@ def ratio_of(epsilon: float, side: int) -> Fraction:
 
 
 def clones(reports: int, p: Fraction) -> MeanForm:
-    """Return the pair that dominates shuffled reports of any eps0-DP randomiser.
+    """Return the pair that dominates `reports` shuffled reports of any eps0-DP randomiser.
 
-    Parameters
-    ----------
-    reports : int
-        Number n of reports.
-    p : Fraction
-        A number that is at least e^eps0.
-
-    Returns
-    -------
-    MeanForm
-        Counts of reports in three categories of the weights 1/(p + 1), 1/(p + 1) and (p - 1)/(p + 1). One report
-        is in the first category with probability p/(p + 1) under H1 and 1/(p + 1) under H0, otherwise in the second.
+    `p` is at least e^eps0. The categories have the weights 1/(p + 1), 1/(p + 1) and (p - 1)/(p + 1). One report is
+    in the first category with probability p/(p + 1) under H1 and 1/(p + 1) under H0, otherwise in the second.
     """
     likely = 1 / (p + 1)
     return MeanForm.of(reports, (likely, p, ONE), (likely, ONE, p), ((p - 1) * likely, Fraction(0), Fraction(0)))
 
 
 def blanket(reports: int, options: int, p: Fraction) -> MeanForm:
-    """Return the pair that dominates shuffled k-ary randomised responses.
+    """Return the pair that dominates `reports` shuffled k-ary randomised responses, k = `options`.
 
-    Parameters
-    ----------
-    reports, options : int
-        Number n of reports, and number k of values.
-    p : Fraction
-        A number that is at least e^eps0, where each response is eps0-DP.
-
-    Returns
-    -------
-    MeanForm
-        The pair of laws of the privacy blanket, in the form of `mean_form.py`.
+    Each response is eps0-DP, and `p` is at least e^eps0. The pair is that of the privacy blanket.
     """
     c = 1 / (p + options - 1)
     nothing = Fraction(0)
@@ -115,18 +95,8 @@ def blanket(reports: int, options: int, p: Fraction) -> MeanForm:
 def third_value(reports: int, options: int, p: Fraction) -> MeanForm:
     """Return the pair of laws of shuffled k-ary randomised responses, k >= 3, if all others hold a third value.
 
-    Parameters
-    ----------
-    reports, options : int
-        Number n of reports, and number k of values.
-    p : Fraction
-        A number that is at most e^eps0, where each response is eps0-DP.
-
-    Returns
-    -------
-    MeanForm
-        Laws of one person's first value (H1) and second value (H0), in the form of `mean_form.py`. This data set
-        attains them.
+    The person has the first value under H1 and the second under H0. There are `reports` responses with k =
+    `options`, each eps0-DP, and `p` is at most e^eps0. This data set attains the pair.
     """
     c = 1 / (p + options - 1)
     return MeanForm.of(reports, (c, p, ONE), (c, ONE, p), ((options - 3) * c, ONE, ONE), (p * c, 1 / p, 1 / p))
@@ -135,18 +105,8 @@ def third_value(reports: int, options: int, p: Fraction) -> MeanForm:
 def own_value(reports: int, options: int, p: Fraction) -> MeanForm:
     """Return the pair of laws of shuffled k-ary randomised responses if all others hold the person's value of H1.
 
-    Parameters
-    ----------
-    reports, options : int
-        Number n of reports, and number k of values.
-    p : Fraction
-        A number that is at most e^eps0, where each response is eps0-DP.
-
-    Returns
-    -------
-    MeanForm
-        Laws of the value of all others (H1) and of another value (H0), in the form of `mean_form.py`. This data set
-        attains them.
+    Under H0 the person has another value. There are `reports` responses with k = `options`, each eps0-DP, and `p`
+    is at most e^eps0. This data set attains the pair.
     """
     c = 1 / (p + options - 1)
     return MeanForm.of(reports, (p * c, ONE, 1 / p), (c, ONE, p), ((options - 2) * c, ONE, ONE))

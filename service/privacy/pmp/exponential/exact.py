@@ -42,23 +42,10 @@ class LogRatios:
 def exact_log_ratios(population: Population) -> LogRatios:
     """Compute ln(P(w | x in D)/P(w | x not in D)) of all objects and points from sums over all C(2n, n) subsets.
 
-    P(w | x in D) is the probability that the mechanism draws the object w, given that the data D contain the point x.
-
-    Parameters
-    ----------
-    population : Population
-        The mechanism on the parent set.
-
-    Returns
-    -------
-    LogRatios
-        Log ratios in nats, shape (objects, points), with a bound of their absolute errors.
-
-    Notes
-    -----
-    The cost is 3 m C(2n, n) multiplications, or in log space about m C(2n, n) exponentials. The memory is m 2^(n+1)
-    numbers and some megabytes, for m objects. The error is four times that of a logit sum, plus a term of the order of
-    C(n, n/2) u.
+    P(w | x in D) is the probability that the mechanism draws the object w, given that the data D contain the point
+    x. The cost is 3 m C(2n, n) multiplications, or in log space about m C(2n, n) exponentials. The memory is m
+    2^(n+1) numbers and some megabytes, for m objects. The error is four times that of a logit sum, plus a term of
+    the order of C(n, n/2) u.
     """
     linear = population.spread <= LARGEST_LINEAR_SPREAD
     log_with, log_without = _linear_sums(population) if linear else _log_sums(population)

@@ -63,21 +63,10 @@ class SwapBounds:
 
 
 def swap_bounds(population: Population) -> SwapBounds:
-    """Compute the swap bounds of all objects and points.
+    """Compute the swap bounds of all objects and points of a population.
 
-    Parameters
-    ----------
-    population : Population
-        The mechanism on the parent set.
-
-    Returns
-    -------
-    SwapBounds
-        Upper bounds in nats, shape (objects, points).
-
-    Notes
-    -----
-    The cost is about m^2 N^2 + m N^2 log N for m objects and N points. The memory is m N numbers and some megabytes.
+    They are upper bounds in nats, shape (objects, points). The cost is about m^2 N^2 + m N^2 log N for m objects
+    and N points. The memory is m N numbers and some megabytes.
     """
     logits = population.changes
     objects, points = logits.shape

@@ -201,7 +201,11 @@ def _noisy_sums(numbers: FloatArray, size: int, frequencies: FloatArray, roots: 
     # The errors of the factors add. Each is the error of a few operations and of the angle.
     each = 8 * float(frequencies[-1]) * float(np.abs(centred).max()) + 96
     noise = np.exp(-0.5 * frequencies**2)
-    log_shares = [_log_share(total, chosen, radius) for chosen in (size - 1, size)]
+    # ln of C(N, n) rho^n/(1 + rho)^N for both numbers n of points, which normalises the sums over subsets.
+    log_shares = [
+        math.log(math.comb(total, chosen)) + chosen * math.log(radius) - total * math.log1p(radius)
+        for chosen in (size - 1, size)
+    ]
     with_point, without = (
         products
         @ np.exp(-2j * math.pi / roots * (np.arange(roots) * chosen % roots))
@@ -210,11 +214,3 @@ def _noisy_sums(numbers: FloatArray, size: int, frequencies: FloatArray, roots: 
     )
     rounding = (total * each + 4 * roots + 64) * UNIT_ROUNDOFF * math.exp(-min(log_shares))
     return _NoisySums(frequencies, (with_point, without), rounding)
-
-
-def _log_share(total: int, chosen: int, radius: float) -> float:
-    """Return ln of C(N, n) rho^n/(1 + rho)^N, a binomial probability, for N = `total`, n = `chosen` and rho = `radius`.
-
-    C(N, n) is the binomial coefficient. The number normalises a sum over subsets of n out of N numbers.
-    """
-    return math.log(math.comb(total, chosen)) + chosen * math.log(radius) - total * math.log1p(radius)

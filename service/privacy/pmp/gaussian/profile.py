@@ -46,20 +46,11 @@ Ends = tuple[FloatArray, FloatArray]
 
 
 def log_delta(epsilon: FloatArray | float, ratio: FloatArray | float) -> Ends:
-    """Compute lower and upper bounds of ln delta(epsilon; r), element by element.
+    """Compute lower and upper bounds of ln delta(epsilon; r) of the Gaussian mechanism, element by element.
 
-    Parameters
-    ----------
-    epsilon : array or float
-        epsilon >= 0 in nats.
-    ratio : array or float
-        r = sensitivity/noise_std, 0 <= r <= 1e100.
-
-    Returns
-    -------
-    arrays
-        Bounds; -inf where r = 0. They differ by at most 2e-13 |ln delta| for r in [1e-6, 200], epsilon <= 1e4 and delta
-        >= 1e-300.
+    `epsilon` >= 0 is in nats. r = `ratio` is the sensitivity over the standard deviation of the noise, at most
+    1e100. The bounds are minus infinity where r = 0. They differ by at most 2e-13 |ln delta| for r in [1e-6, 200],
+    epsilon <= 1e4 and delta >= 1e-300.
     """
     epsilons, ratios = np.broadcast_arrays(np.asarray(epsilon, dtype=np.float64), np.asarray(ratio, dtype=np.float64))
     shape = ratios.shape
@@ -71,19 +62,10 @@ def log_delta(epsilon: FloatArray | float, ratio: FloatArray | float) -> Ends:
 
 
 def delta_bounds(epsilon: FloatArray | float, ratio: FloatArray | float) -> EnclosureArray:
-    """Return enclosures of delta(epsilon; r) of the Gaussian mechanism, element by element.
+    """Return enclosures, with logarithms, of delta(epsilon; r) of the Gaussian mechanism, element by element.
 
-    Parameters
-    ----------
-    epsilon : array or float
-        epsilon >= 0 in nats.
-    ratio : array or float
-        r = sensitivity/noise_std, 0 <= r <= 1e100.
-
-    Returns
-    -------
-    EnclosureArray
-        delta, with logarithms.
+    `epsilon` >= 0 is in nats. r = `ratio` is the sensitivity over the standard deviation of the noise, at most
+    1e100.
     """
     return EnclosureArray.from_logs(*log_delta(epsilon, ratio))
 

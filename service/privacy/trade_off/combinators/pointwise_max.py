@@ -12,7 +12,7 @@ from typing_extensions import override
 
 from service.privacy.enclosure import SMALLEST, Enclosure, EnclosureArray, Evidence
 from service.privacy.numerics.arrays import BoolArray, FloatArray
-from service.privacy.numerics.roots import sectioned_root
+from service.privacy.numerics.roots import sectioned
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 from service.privacy.numerics.work import is_spent
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
@@ -26,6 +26,8 @@ from service.privacy.trade_off.enclosed.weighted_sums import log_sum
 ASIDE: Final = (1e-3, 1e-6)
 """Distances from eps (nats) of the chords that enclose the rate where a line of slope e^eps touches a curve."""
 SLACK: Final = 8 * FUNCTION_ERROR
+ROUNDS, CLOSE = 8, 1e-15
+"""Rounds of 128 sections, and relative width of an interval, of the search for a crossing."""
 
 
 @final
@@ -196,8 +198,16 @@ class PointwiseMax(AbstractTradeOff):
         while (missing := np.flatnonzero(np.isnan(crossing))).size:
             if is_spent():
                 return np.where(np.isnan(crossing), nearer, crossing)
-            left, right = (float(end[missing[missing.size // 2]]) for end in (low, high))
-            found = sectioned_root(self._difference, left, right)
+            middle = [missing[missing.size // 2]]
+            sign = np.sign(at_low[middle])
+            left, right = sectioned(
+                lambda scores, sign=sign: np.sign(self._difference(scores[0]))[None] != sign,
+                low[middle],
+                high[middle],
+                ROUNDS,
+                relative=CLOSE,
+            )
+            found = float(np.minimum(0.5 * (left + right), high[middle])[0])
             self._met.append(found)
             crossing[missing] = np.where((low <= found) & (found <= high), found, np.nan)[missing]
         return crossing

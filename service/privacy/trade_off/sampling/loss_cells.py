@@ -142,7 +142,10 @@ class SampledShift(CellStep):
 
     @override
     def cells(self, borders: FloatArray) -> Cells:
-        border = _sampled(_base_ratios(self, borders), self.rate)
+        with np.errstate(invalid="ignore"):  # borders may be infinite
+            ratio, error = self.law.log_ratio(borders, self.shift)
+        error = np.where(np.isfinite(ratio), error, 0.0)
+        border = _sampled(np.stack((ratio - error, ratio + error)), self.rate)
         absent, present = log_masses(self.law, borders, 0.0), log_masses(self.law, borders, self.shift)
         mean = _sampled(present - absent[::-1], self.rate)
         if self.rate == 1:
@@ -173,18 +176,6 @@ def divided(borders: FloatArray, parts: FloatArray) -> FloatArray:
     with np.errstate(invalid="ignore"):
         found = np.where(place > 0, left + (borders[index + 1] - left) * (place / counts[index]), left)
     return np.append(np.unique(found), np.inf)
-
-
-def _base_ratios(step: SampledShift, points: FloatArray) -> FloatArray:
-    """Return bounds of the log ratio of the densities of two shifted noise laws at `points`, shape (2, n).
-
-    The rows are lower and upper bounds. The densities are those of F(. - mu) and F, where F is the noise law of `step`
-    and mu its shift. Points may be infinite.
-    """
-    with np.errstate(invalid="ignore"):
-        value, error = step.law.log_ratio(points, step.shift)
-    known = np.where(np.isfinite(value), error, 0.0)
-    return np.stack((value - known, value + known))
 
 
 def _sampled(base: FloatArray, rate: float) -> FloatArray:

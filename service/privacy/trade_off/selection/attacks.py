@@ -58,7 +58,9 @@ GUESSING: Final = PolygonTradeOff(Corners(_ENDS, _ENDS[::-1], _ENDS, _ENDS[::-1]
 """Curve of an attacker who guesses, the lower bound without a known attack."""
 
 
-def attacked(ahead: Nodes, back: Nodes, counts: TrialCounts, epsilons: FloatArray) -> AbstractTradeOff:
+def attacked(
+    ahead: Nodes, back: Nodes, counts: TrialCounts, epsilons: FloatArray, swapped_epsilons: FloatArray
+) -> AbstractTradeOff:
     """Return the curve of attacks on the best of K runs.
 
     Each attack gives the outcomes of a run scores in zones. It tests whether the best score is in one of some zones.
@@ -71,6 +73,8 @@ def attacked(ahead: Nodes, back: Nodes, counts: TrialCounts, epsilons: FloatArra
         Law of K.
     epsilons : array of shape (m,)
         Log slopes >= 0 (nats), rising, for each of which the best test is searched.
+    swapped_epsilons : array of shape (n,)
+        Log slopes of tests of the swapped hypotheses, likewise. They only count if `back` is not `ahead`.
 
     Returns
     -------
@@ -78,7 +82,7 @@ def attacked(ahead: Nodes, back: Nodes, counts: TrialCounts, epsilons: FloatArra
         Lower bound of the worst case: a polygon of tests that some score attains.
     """
     first = _all_tests(ahead, counts, epsilons)
-    second = first if back is ahead else _all_tests(back, counts, epsilons)
+    second = first if back is ahead else _all_tests(back, counts, swapped_epsilons)
     # A test of the swapped hypotheses that accepts instead of rejecting.
     rate = np.concatenate((first[0], 1 - second[1]))
     rest = np.concatenate((1 - first[0], second[1]))
@@ -177,6 +181,20 @@ class _Cells:
     best: IndexArray
     edges: FloatArray
 
+    @property
+    def log_ratios(self) -> FloatArray:
+        """Falling logarithms of the ratios rise/run, shape (n - 1,): those of the concave hull of the powers.
+
+        Lower bounds of powers may be so small, or so close to 1, that the ratios of single cells do not fall.
+        """
+        kept = upper_hull(self.rate, self.power)
+        rise, run = (
+            differences(number[kept], rest[kept]) for number, rest in ((self.power, self.error), (self.rate, self.rest))
+        )
+        with np.errstate(all="ignore"):
+            ratios = np.nan_to_num(np.log(rise) - np.log(run), nan=-np.inf)
+        return np.repeat(np.minimum.accumulate(ratios), np.diff(kept))
+
     @staticmethod
     def of(nodes: Nodes, counts: TrialCounts) -> _Cells:
         """Return the cells between `nodes`, with the hull of the law `counts` of the number of trials."""
@@ -204,7 +222,7 @@ def _tests_of_cells(cells: _Cells, counts: TrialCounts, epsilons: FloatArray) ->
     l A > e^eps B. `counts` is the law of the number of trials, and `epsilons` are the log slopes (nats).
     """
     with np.errstate(all="ignore"):
-        wanted = epsilons[:, None] - np.nan_to_num(np.log(cells.rise) - np.log(cells.run), nan=-np.inf)
+        wanted = epsilons[:, None] - cells.log_ratios
         best = cells.best[np.searchsorted(-cells.edges, -wanted)]
         gain = np.log(counts.slope(cells.power, cells.error)) - np.log(counts.slope(cells.rate, cells.rest))
         tested = np.logical_and.accumulate(gain[best] > wanted, axis=1)

@@ -94,9 +94,10 @@ def selected_curve(
         above.append(ScaledTradeOff(trials.ahead.curve, counts.mean_count, counts.log_least_slope, counts.nothing))
     if counts.fixed is not None and composed is not None:
         above.append(dominating(composed(counts.fixed).add))
-    slopes = _slopes(*lines[0])
-    tests: list[AbstractTradeOff] = [attacked(ahead, back, counts, slopes) for ahead, back in trials.attacks]
-    if lines[0][0][-1] >= LARGEST and counts.nothing == 0:
+    slopes = np.unique(np.concatenate([_slopes(*known) for known in lines]))
+    first, second = (slopes[slopes <= known[-1]] for known, _ in (lines[0], lines[-1]))
+    tests: list[AbstractTradeOff] = [attacked(ahead, back, counts, first, second) for ahead, back in trials.attacks]
+    if max(known[-1] for known, _ in lines) >= LARGEST and counts.nothing == 0:
         # Attacks on scores are not searched beyond. A score that says nothing releases the output of one run.
         tests += [attained(each.add) for each in trials.runs]
     farthest = (counts.fixed or 0) * max(trial.profile[0][-1] for trial in (trials.ahead, trials.back))

@@ -11,12 +11,14 @@ import numpy as np
 from service.privacy.enclosure import Evidence
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.trade_off.abstract import AbstractTradeOff
+from service.privacy.trade_off.polygon import PolygonTradeOff
 from service.privacy.trade_off.selection.nodes import ROUNDING, Nodes, differences
+from service.privacy.trade_off.selection.supporting_lines import BetweenLines
 
 GRID: Final = np.concatenate(([-np.inf], np.linspace(-8.0, 8.0, 161), [np.inf]))
 """Normal scores of the rates at which a curve is evaluated first."""
 DENSE: Final = np.concatenate(([-np.inf], np.linspace(-8.0, 8.0, 321), [np.inf]))
-"""The same for curves that are exact, and so inexpensive."""
+"""The same for curves that are exact or given by lists, and so inexpensive."""
 FAR: Final = -np.geomspace(37.0, 8.3, 30)
 """Normal scores of smaller rates, for exact curves, and for curves with much power at such rates."""
 FEW: Final = -np.geomspace(16.0, 9.0, 6)
@@ -65,7 +67,7 @@ class TrialCurve:
 
 def _nodes_of(curve: AbstractTradeOff) -> Nodes:
     """Return the points of `curve` at the rates of the first grid, at smaller rates, and at the rates 0 and 1."""
-    is_exact = curve.evidence is Evidence.EXACT
+    is_exact = curve.evidence is Evidence.EXACT or isinstance(curve, BetweenLines | PolygonTradeOff)
     nodes = Nodes.of(curve, DENSE if is_exact else GRID)
     rate, power = float(nodes.rate[1]), float(nodes.power[0, 1])
     if power > 0 and math.log(power / rate) >= STRAIGHT * curve.largest_log_ratio.upper:
@@ -94,11 +96,15 @@ def _divided_where_steep(curve: AbstractTradeOff, nodes: Nodes) -> Nodes:
 def _profile(curve: AbstractTradeOff, nodes: Nodes) -> tuple[FloatArray, FloatArray]:
     """Return thresholds (nats, rising), and upper bounds of delta at each.
 
-    The thresholds are the log slopes of the chords of the power between the nodes, and the extreme ratios. At the
-    largest log-likelihood ratio, delta is the mass of infinite ratios. At the smallest ratio c it is 1 - e^c.
+    The thresholds are the extreme ratios and the log slopes of the chords of the power between the nodes. A curve that
+    is given by lines has the slopes of its lines instead. At the largest log-likelihood ratio, delta is the mass of
+    infinite ratios. At the smallest ratio c it is 1 - e^c.
     """
-    with np.errstate(all="ignore"):
-        slopes = np.log(differences(nodes.power[1], nodes.error[0])) - np.log(nodes.widths)
+    if isinstance(curve, BetweenLines):
+        slopes = np.concatenate((-curve.back.epsilons, curve.ahead.epsilons))
+    else:
+        with np.errstate(all="ignore"):
+            slopes = np.log(differences(nodes.power[1], nodes.error[0])) - np.log(nodes.widths)
     largest, smallest = curve.largest_log_ratio.upper, curve.smallest_log_ratio.lower
     found = np.unique(np.append(slopes[np.isfinite(slopes)], 0.0))
     far = np.flatnonzero(np.diff(found) > DISTANT)

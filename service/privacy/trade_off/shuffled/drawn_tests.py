@@ -119,24 +119,11 @@ def _distance(test: tuple[float, float, float, float], rate: float) -> tuple[flo
 def searched_point(
     rate: float, starts: Sequence[float], top: float, evaluate: Callable[[float], tuple[float, Sequence[BoundedTests]]]
 ) -> tuple[float, float, float, float]:
-    """Return bounds of the power and of the type II error at one rate.
+    """Return (lower, upper) bounds of the power, then of the type II error, at a false positive `rate` in (0, 1).
 
-    Parameters
-    ----------
-    rate : float
-        False positive rate in (0, 1).
-    starts : sequence of float
-        Thresholds with which the search starts, in nats.
-    top : float
-        Largest absolute threshold that is evaluated.
-    evaluate : callable
-        Returns, at a threshold c, an upper bound of ln M(c) for c >= 0 and of ln M'(-c) for c < 0, and tests near c.
-        M is the largest profile of the pairs of laws, and M' that of the swapped hypotheses.
-
-    Returns
-    -------
-    (float, float, float, float)
-        Lower and upper bounds of the power, then of the type II error.
+    The search starts with the thresholds `starts`, and evaluates none above `top` in size (nats). `evaluate`
+    returns, at a threshold c, an upper bound of ln M(c) for c >= 0 and of ln M'(-c) for c < 0, and tests near c. M
+    is the largest profile of the pairs of laws, and M' that of the swapped hypotheses.
     """
     search = PointSearch(rate)
     queue, known = list(starts), set[float]()

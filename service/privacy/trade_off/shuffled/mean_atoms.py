@@ -164,23 +164,11 @@ def law_of_outcomes(
     is_symmetric: bool,
     losses: tuple[FloatArray, float] | None = None,
 ) -> AtomicLaw:
-    """Return the law of the loss from the masses of all outcomes.
+    """Return the law of the loss from ln of the masses of all n outcomes under both hypotheses, shape (n,).
 
-    Parameters
-    ----------
-    log_absent, log_present : array, shape (n,)
-        ln of the masses under both hypotheses.
-    error : float
-        Bound of the absolute errors of the logarithms.
-    is_symmetric : bool
-        Whether swapped hypotheses give the same law exactly.
-    losses : (array, float), optional
-        Losses, shape (n,), and a bound of their absolute errors in nats; by default they follow from the masses.
-
-    Returns
-    -------
-    AtomicLaw
-        Losses within 64 roundings of their largest are one value: the largest of them.
+    `error` bounds the absolute errors of the logarithms. `is_symmetric` states whether swapped hypotheses give the
+    same law exactly. `losses` are the losses, shape (n,), and a bound of their absolute errors in nats; by default
+    they follow from the masses. Losses within 64 roundings of their largest are one value: the largest of them.
     """
     loss, off = losses or (log_present - log_absent, 2 * error + 4 * UNIT_ROUNDOFF)
     order = np.argsort(-loss, kind="stable")

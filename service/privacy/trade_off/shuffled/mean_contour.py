@@ -111,23 +111,19 @@ class MeanContour:
         return rough_mean(self.form.reports, self._weights, terms)
 
     def log_deltas(self, epsilon: FloatArray) -> Bounds:
-        """Return lower and upper bounds of ln delta.
+        """Return (lower, upper) bounds of ln delta at thresholds >= 0 (nats), shape (n,).
 
-        Parameters
-        ----------
-        epsilon : array, shape (n,)
-            Thresholds >= 0 below the largest log-likelihood ratio, nats.
-
-        Returns
-        -------
-        (array, array)
-            Bounds, shape (n,); minus infinity and 0 where doubles prove nothing.
+        The bounds are minus infinity and 0 where doubles prove nothing, and minus infinity from the largest loss on.
         """
-        terms = [[float(x) for x in self.form.terms(exponential(each))] for each in epsilon.tolist()]
-        with np.errstate(all="ignore"):
-            low, high = _Contours(float(self.form.reports), np.array(self._weights), np.array(terms)).bounds()
-        sound = low <= high
-        return np.where(sound, low, -np.inf), np.where(sound, high, 0.0)
+        terms = np.array([[float(x) for x in self.form.terms(exponential(each))] for each in epsilon.tolist()])
+        low, high = np.full_like(epsilon, -np.inf), np.full_like(epsilon, -np.inf)
+        some = terms.max(axis=1) > 0  # elsewhere delta is 0
+        if some.any():
+            with np.errstate(all="ignore"):
+                ends = _Contours(float(self.form.reports), np.array(self._weights), terms[some]).bounds()
+            sound = ends[0] <= ends[1]
+            low[some], high[some] = np.where(sound, ends[0], -np.inf), np.where(sound, ends[1], 0.0)
+        return low, high
 
 
 @final
@@ -176,7 +172,8 @@ class _Contours:
             if ((np.abs(step) < 1e-2) | ((s <= least) & (value >= 0))).all():
                 break
             following = s * np.exp(np.clip(step, -LONGEST_MOVE, LONGEST_MOVE))
-            s = np.where((low < following) & (following < high), following, np.sqrt(low * high))
+            is_near = (np.abs(step) < LONGEST_MOVE) & (low < following) & (following < high)
+            s = np.where(is_near, following, np.sqrt(low) * np.sqrt(high))
         return np.maximum(s, least)
 
     def _log_moments(self, s: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -308,7 +305,7 @@ class _Contours:
         weight = np.where(k == 0, 0.5, 1.0) * (step[rows][row] / math.pi)
         # The real part of value/(s0 + i t)^2.
         norm = s0 * s0 + t * t
-        over = (value.real * (s0 * s0 - t * t) + 2 * value.imag * s0 * t) / (norm * norm)
+        over = (value.real * ((s0 * s0 - t * t) / norm) + value.imag * (2 * s0 * t / norm)) / norm
         starts = np.searchsorted(row, np.arange(len(terms)))
         lengths = np.diff(np.append(starts, len(row)))
         slack = (2 * lengths + 32) * UNIT_ROUNDOFF

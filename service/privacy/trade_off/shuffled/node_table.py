@@ -88,19 +88,10 @@ class NodeTable:
 
 @np.errstate(all="ignore")
 def listed_law(right: NodeTable, left: NodeTable, side: int) -> AtomicLaw | None:
-    """Return a law of losses at the nodes that is no easier (`side` -1) or no harder (1) to attack than the curve.
+    """Return a law of losses at nodes that is no easier (`side` -1) or no harder (1) to attack than the curve.
 
-    Parameters
-    ----------
-    right, left : NodeTable
-        Tables of the profile of the curve and of that of the swapped hypotheses, with one step.
-    side : int
-        -1 or 1.
-
-    Returns
-    -------
-    AtomicLaw or None
-        Losses at multiples of the step of the tables. None if the bounds of the tables leave no mass to the nodes.
+    `right` and `left` are tables of the profile of the curve and of that of the swapped hypotheses, with one step.
+    The losses are multiples of this step. None if the bounds of the tables leave no mass to the nodes.
     """
     if right.step < LEAST_STEP or left.step < LEAST_STEP:
         return None

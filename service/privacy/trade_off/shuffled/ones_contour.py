@@ -191,17 +191,8 @@ class OnesContour:
     def tests(self, mass: Ends, tail: Ends, scale: float) -> BoundedTests:
         """Return the tests "at least J ones", from bounds of r(J - 1) and of P(R >= J) as `values` returns them.
 
-        Parameters
-        ----------
-        mass, tail : (array, array)
-            Lower and upper bounds of r(J - 1), and of P(R >= J), for n numbers J; shape (n,).
-        scale : float
-            ln of the unit of these bounds.
-
-        Returns
-        -------
-        BoundedTests
-            The tests "at least J ones"; a single test without any information if the unit is too large.
+        `mass` and `tail` are (lower, upper) bounds for n numbers J, shape (n,), and `scale` is ln of their
+        unit. The result is a single test without any information if the unit is too large.
         """
         if scale > LARGEST_SCALE:  # no bound of a test is below 1
             return BoundedTests.of(np.ones(1), np.zeros(1))

@@ -33,20 +33,7 @@ Bounds = tuple[FloatArray, FloatArray]
 
 
 def ones_log_deltas(ones: Ones, epsilon: FloatArray) -> Bounds:
-    """Return lower and upper bounds of ln delta.
-
-    Parameters
-    ----------
-    ones : Ones
-        Pair of laws.
-    epsilon : array, shape (n,)
-        Thresholds >= 0 below the largest log-likelihood ratio, nats.
-
-    Returns
-    -------
-    (array, array)
-        Bounds, shape (n,).
-    """
+    """Return (lower, upper) bounds of ln delta at thresholds >= 0 (nats) below the largest loss, shape (n,)."""
     order = np.argsort(epsilon, kind="stable")
     groups = [(contour, part, *_bounds(ones, contour, part)) for contour, part in _contours(ones, epsilon[order])]
     low, high = np.empty_like(epsilon), np.empty_like(epsilon)
@@ -56,20 +43,7 @@ def ones_log_deltas(ones: Ones, epsilon: FloatArray) -> Bounds:
 
 
 def ones_tests(ones: Ones, epsilon: FloatArray) -> BoundedTests:
-    """Return tests next to the best ones at thresholds.
-
-    Parameters
-    ----------
-    ones : Ones
-        Pair of laws.
-    epsilon : array, shape (n,)
-        Thresholds >= 0 below the largest log-likelihood ratio, nats.
-
-    Returns
-    -------
-    BoundedTests
-        About 13 tests for each threshold.
-    """
+    """Return about 13 tests next to the best one at each threshold >= 0 (nats) below the largest loss."""
     found = list[BoundedTests]()
     with np.errstate(all="ignore"):
         for contour, part in _contours(ones, np.sort(epsilon)):

@@ -9,8 +9,9 @@ from typing import Any, Final
 
 NOTHING: Final = -1e5
 """ln of a profile that is 0."""
-MOST_MOVES, FARTHEST_MOVE = 60, 1.5
-"""Largest number of steps of Newton's method, and largest step in ln s."""
+MOST_MOVES, FARTHEST_MOVE, CLOSE = 60, 1.5, 1e-3
+"""Largest number of steps of Newton's method, largest step in ln s, and step at which it ends."""
+LARGEST_TILT: Final = 1e12
 
 
 def rough_root(log_delta: Callable[[float], float], target: float, top: float) -> float:
@@ -59,41 +60,6 @@ def vertex(points: Sequence[float], values: Sequence[float]) -> float:
     return min(max(0.5 * (a + b) - 0.5 * left / bend, 2 * a - b), 2 * c - b)
 
 
-def saddle(
-    reports: int, weights: Sequence[float], terms: Sequence[float], low: float, most: float, close: float
-) -> float:
-    """Return about the s in [`low`, `most`] with s M'(s) = 2 for the log-moment M of the sum of n independent X.
-
-    X takes the values `terms` with the probabilities `weights`, and n is `reports`. `close` is the relative accuracy.
-    """
-    top = max(terms)
-
-    def excess(s: float) -> tuple[float, float]:
-        """Return s M'(s) - 2 and its derivative in ln s."""
-        masses = [weight * math.exp(s * (x - top)) for weight, x in zip(weights, terms, strict=True)]
-        total = math.fsum(masses)
-        mean = math.fsum(map(mul, masses, terms)) / total
-        spread = math.fsum(mass * (x - mean) ** 2 for mass, x in zip(masses, terms, strict=True)) / total
-        return reports * mean * s - 2, reports * s * (mean + s * spread)
-
-    s, high = low, most
-    for _ in range(MOST_MOVES):
-        value, slope = excess(s)
-        if value < 0:
-            low = s
-        else:
-            high = s
-        if high <= low * (1 + close):
-            break
-        # Newton's method in ln s, inside the bracket, and from below so that both ends move.
-        step = -value / slope if slope > 0 else math.inf
-        if abs(step) < close:
-            return s
-        following = s * math.exp(min(step, FARTHEST_MOVE)) if step > -FARTHEST_MOVE else 0.0
-        s = following if low < following < high else math.sqrt(low * high) if high < most else min(4 * s, most)
-    return s
-
-
 def rough_mean(reports: int, weights: Sequence[float], terms: Sequence[float]) -> float:
     """Return about ln E (mean of n independent X)_+ by the saddle point of E e^{s S}/s^2, S the sum of all X.
 
@@ -103,14 +69,30 @@ def rough_mean(reports: int, weights: Sequence[float], terms: Sequence[float]) -
     if not top > 0:
         return -math.inf
     values = [each / top for each in terms]
-    mean = math.fsum(map(mul, weights, values))
-    spread = math.fsum(weight * (x - mean) ** 2 for weight, x in zip(weights, values, strict=True))
-    s = saddle(reports, weights, values, 1e-2 / math.sqrt(max(reports * spread, 1e-20)), 1e12, 1e-3)
-    masses = [weight * math.exp(s * (x - 1)) for weight, x in zip(weights, values, strict=True)]
-    total = math.fsum(masses)
-    masses = [each / total for each in masses]
-    mean = math.fsum(map(mul, masses, values))
-    spread = math.fsum(mass * (x - mean) ** 2 for mass, x in zip(masses, values, strict=True))
+
+    def tilted(s: float) -> tuple[float, float, float]:
+        """Return E e^{s (X - 1)}, and the mean and variance of X under the law tilted at s."""
+        masses = [weight * math.exp(s * (x - 1)) for weight, x in zip(weights, values, strict=True)]
+        total = math.fsum(masses)
+        mean = math.fsum(map(mul, masses, values)) / total
+        return total, mean, math.fsum(mass * (x - mean) ** 2 for mass, x in zip(masses, values, strict=True)) / total
+
+    # The root of s M'(s) = 2 for the log-moment M of S.
+    _, _, spread = tilted(0.0)
+    low, high = 1e-2 / math.sqrt(max(reports * spread, 1e-20)), LARGEST_TILT
+    s = low
+    for _ in range(MOST_MOVES):
+        _, mean, spread = tilted(s)
+        value, slope = reports * mean * s - 2, reports * s * (mean + s * spread)
+        low, high = (s, high) if value < 0 else (low, s)
+        # Newton's method in ln s, inside the bracket, and from below so that both ends move.
+        step = -value / slope if slope > 0 else math.inf
+        if high <= low * (1 + CLOSE) or abs(step) < CLOSE:
+            break
+        following = s * math.exp(min(step, FARTHEST_MOVE)) if step > -FARTHEST_MOVE else 0.0
+        bisected = math.sqrt(low * high) if high < LARGEST_TILT else min(4 * s, LARGEST_TILT)
+        s = following if low < following < high else bisected
+    total, _, spread = tilted(s)
     grown = math.fsum(weight * math.expm1(min(s * x, 600.0)) for weight, x in zip(weights, values, strict=True))
     # A sum near -1 has lost its digits.
     log_one = math.log1p(grown) if s < 600 and grown > -0.5 else s + math.log(total)

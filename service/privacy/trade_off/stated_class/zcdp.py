@@ -84,7 +84,9 @@ class ZcdpRegion(AbstractRegion):
         rho = arb(self.rho)
         if base.fixed == "middle":
             first = Active(arb(1), rho)
-            return first, first.solved(base, arb(_guess_of_middle(self.rho)))
+            # The divergence of order 1 on the line p + q = 1 is (D/2) tanh(D/4).
+            guess = increasing_zero(lambda d: 0.5 * d * math.tanh(0.25 * d) - self.rho, math.sqrt(8 * self.rho))
+            return first, first.solved(base, arb(guess))
         rough_order, rough_distance = _guess(base.rough, self.rho)
         order, distance = arb(rough_order), arb(rough_distance)
         if rough_order == 1:
@@ -200,14 +202,6 @@ def _guess(base: RoughBase, rho: float) -> tuple[float, float]:
     if known**2 * math.exp(pair.log_power + pair.log_error) <= 2 * rho:
         return 1.0, known
     return _active(base, rho, known)
-
-
-def _guess_of_middle(rho: float) -> float:
-    """Return D = logit p - logit q on the line p + q = 1, where the divergence of order 1 is (D/2) tanh(D/4) = rho.
-
-    p is the power and q the false positive rate of a test.
-    """
-    return increasing_zero(lambda distance: 0.5 * distance * math.tanh(0.25 * distance) - rho, math.sqrt(8 * rho))
 
 
 def _active(base: RoughBase, rho: float, known: float) -> tuple[float, float]:

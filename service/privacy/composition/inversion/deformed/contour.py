@@ -246,10 +246,9 @@ class DeformedContour:
         return (turn * (terms.imag * cosine - terms.real * sine)).sum(axis=-1)
 
     def integrals(self, thresholds: FloatArray) -> Integrals:
-        """Return enclosures of the integrals I0(c), I1(c), ID(c) at thresholds c (nats), shape (C,).
+        """Return enclosures of the integrals I0(c), I1(c), ID(c) at thresholds c (nats), shape (thresholds,).
 
-        I0 and I1 are the tails of the privacy loss beyond c under H0 and H1, and ID is the privacy profile delta(c). C
-        is the number of thresholds.
+        I0 and I1 are the tails of the privacy loss beyond c under H0 and H1, and ID is the privacy profile delta(c).
         """
         shift = thresholds - self.center
         found = self._sums(shift).astype(np.float64)
@@ -278,10 +277,9 @@ class DeformedContour:
         return self._value - (self.theta - _SCALE_POLES) * thresholds
 
     def approximate(self, thresholds: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return I0, I1, ID and the density of the loss under H0 at thresholds (C,), and ln of their scales.
+        """Return I0, I1, ID and the density of the loss under H0 at thresholds (thresholds,), and ln of their scales.
 
-        Both arrays have the shape (4, C); a value is its entry times its scale, without an error bound. I0 and I1 are
-        the tails of the privacy loss beyond c under H0 and H1, and ID is the privacy profile delta(c). C is the number
-        of thresholds.
+        Both arrays have the shape (4, thresholds); a value is its entry times its scale, without an error bound. I0 and
+        I1 are the tails of the privacy loss beyond c under H0 and H1, and ID is the privacy profile delta(c).
         """
         return self._sums(thresholds - self.center).astype(np.float64), self.log_scale(thresholds)

@@ -59,19 +59,19 @@ _AN_EXPONENTIAL, _A_PATH_NODE, _A_ROUGH_NODE = 0.012, 0.4, 0.02
 
 
 class Strips(NamedTuple):
-    """Bounds of the integrals B on the borders G +- i alpha of strips around P paths G, for A half-widths alpha.
+    """Bounds of the integrals B on the borders G +- i alpha of strips of several half-widths alpha around paths G.
 
     G is a path in the complex plane of the outcome v of a step, g is the density of v under H0, w is the likelihood
     ratio, and z is an exponent. B_{G + i alpha}(z) is the integral of |g w^z| along the path moved by i alpha
-    (`majorant.py`). V is the number of points z. The bounds serve errors of trapezoid sums along G.
+    (`majorant.py`). The bounds serve errors of trapezoid sums along G.
 
     Attributes
     ----------
-    shift : (P, A)
+    shift : (paths, widths)
         Half-widths alpha.
-    above, below : (P, A, V)
+    above, below : (paths, widths, points)
         ln of upper bounds of B on either border.
-    tail : (P, V)
+    tail : (paths, points)
         ln of an upper bound of the part of the integral beyond the grid of nodes.
     """
 
@@ -82,9 +82,9 @@ class Strips(NamedTuple):
 
     @property
     def finite(self) -> BoolArray:
-        """Whether the integrals of some strip are bounded at every point, for each path, shape (P,).
+        """Whether the integrals of some strip are bounded at every point, for each path, shape (paths,).
 
-        A strip is the set of paths within a distance of a path (`Strips`). P is the number of paths.
+        A strip is the set of paths within a distance of a path (`Strips`).
         """
         return np.asarray(np.isfinite(self.above + self.below).all(axis=-1).any(axis=-1))
 
@@ -186,10 +186,10 @@ class MajorantGrid:
 
     @property
     def rough_tau(self) -> FloatArray:
-        """Nodes tau on a path of the sums that approximate majorants, shape (1, J).
+        """Nodes tau on a path of the sums that approximate majorants, shape (1, parameters).
 
         A majorant bounds a moment-generating function by the integral of a modulus along the path. Approximations
-        choose contours and paths. J is the number of parameters tau.
+        choose contours and paths.
         """
         return self.tau[None, :: self._stride]
 
@@ -215,10 +215,10 @@ class MajorantGrid:
         return _RoughValues.of(self, lower_family(self.family))
 
     def estimates(self, z: ComplexArray) -> FloatArray:
-        """Return about ln B_G(z) for each of P paths G and every point z, shape (P, Z). No bound depends on it.
+        """Return about ln B_G(z) for each path G and every point z, shape (paths, points). No bound depends on it.
 
         B_G(z) is the integral of |g w^z| along a path G of complex outcomes of the step, with their density g under H0
-        and the likelihood ratio w. Z is the number of points z.
+        and the likelihood ratio w.
         """
         return self._estimates(self._family_values, z)
 
@@ -352,11 +352,11 @@ class MajorantGrid:
         return np.where(np.isnan(tail), np.inf, tail)
 
     def _left_tail(self, paths: Paths, ends: PathValues, shift: FloatArray, z: ComplexArray) -> FloatArray:
-        """Return ln of an upper bound of the majorant on G + i `shift` left of the grid, shape (P, V).
+        """Return ln of an upper bound of the majorant on G + i `shift` left of the grid, shape (paths, points).
 
         The steps are not mirrored: H0 has a normal density. The majorant is the integral of |g w^z| along a path G of
-        outcomes v, with their density g under H0 and the likelihood ratio w. P is the number of paths, and V that of
-        points z of each path. `ends` has the values at the first and the last node of each path.
+        outcomes v, with their density g under H0 and the likelihood ratio w. `ends` has the values at the first and the
+        last node of each path.
 
         p is the sampling rate, tau the parameter of the path, and u the logarithm of the odds of w's two parts. Left of
         the grid 1 - p - p e^tau <= |w| <= 1 - p + p e^tau, or |d ln|w|| <= p e^tau/(1 - p) on paths without a sloping
@@ -387,8 +387,7 @@ class MajorantGrid:
         The likelihood ratio is w = a/b, and g a and g b are the densities under H1 and H0. For Re z >= 0 |w| is below
         1, and largest at the first node. With b = (1 - p) (1 + e^u), |b| is little above (1 - p) |e^u|, and |arg b| <=
         |Im v|. A normal density therefore bounds |g b^y| for a real power y >= 1. `lag` is the largest slope of the
-        logarithm of a further factor of the integrand that grows outwards. The shape is (P, V). P is the number of
-        paths, and V that of points z of each path.
+        logarithm of a further factor of the integrand that grows outwards. The shape is (paths, points).
         """
         step, end, x = self.step, float(self.tau[0]), z.real
         real_bound = end + paths.slope * np.abs(shift)
@@ -408,14 +407,13 @@ class MajorantGrid:
     def _right_tail(
         self, paths: Paths, ends: PathValues, shift: FloatArray, z: ComplexArray, lag: float = 0.0
     ) -> FloatArray:
-        """Return ln of an upper bound of the majorant on G + i `shift` right of the grid, shape (P, V).
+        """Return ln of an upper bound of the majorant on G + i `shift` right of the grid, shape (paths, points).
 
         The majorant is the integral of |f| along a path of outcomes v with the parameter tau. f = g w^z has the density
         g of v under H0 and the likelihood ratio w. sigma is the noise multiplier, m the mean of v, r = d ln w/dv, v' =
         dv/dtau and x = Re z. `ends` has the values at the first and the last node. Either d ln|f|/dtau = Re((-sigma^2
         (v - m) + z r) v') is below a negative constant there, or that of |g| |w|^x alone is, or no bound is known.
-        `lag` is the largest slope of the logarithm of a further factor of f. P is the number of paths, and V that of
-        points z of each path.
+        `lag` is the largest slope of the logarithm of a further factor of f.
         """
         step, end, size, slope = self.step, float(self.tau[-1]), np.abs(shift), paths.slope
         x, t = z.real, z.imag

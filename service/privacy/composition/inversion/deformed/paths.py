@@ -64,9 +64,7 @@ class Paths(NamedTuple):
         return self.eta + 0.5 * self.slope * np.logaddexp(0.0, 2 * (tau - self.offset + log_odds))
 
     def largest_shift(self) -> FloatArray:
-        """Return the largest |alpha| for which no path between G and G + i alpha meets a zero of w; shape (P, 1).
-
-        P is the number of paths.
+        """Return the largest |alpha| for which no path between G and G + i alpha meets a zero of w; shape (paths, 1).
 
         w is the likelihood ratio of a step at its outcome v. The path G has the parameter tau, the height eta, the
         slope k and the offset off of `Paths`, and rho = p/(1 - p) for the sampling rate p. With s = tau + ln rho, |Re v
@@ -174,10 +172,9 @@ class PathValues(NamedTuple):
 
     @staticmethod
     def along(step: SampledStep, paths: Paths, tau: FloatArray, shift: FloatArray) -> PathValues:
-        """Return the values of a step's densities at the parameters `tau` of P paths G + i alpha.
+        """Return the values of a step's densities at the parameters `tau` of paths G + i alpha.
 
-        `tau` has the shape (1, J), and alpha = `shift` the shape (P, 1). Equal paths are computed once. J is the number
-        of parameters tau.
+        `tau` has the shape (1, parameters), and alpha = `shift` the shape (paths, 1). Equal paths are computed once.
         """
         if len(paths.eta) > 1:
             rows = np.concatenate(
@@ -204,10 +201,9 @@ class PathValues(NamedTuple):
 
     @property
     def log_ratio(self) -> ComplexArray:
-        """Logarithm ln w = ln a - ln b of the likelihood ratio, the privacy loss, shape (P, J).
+        """Logarithm ln w = ln a - ln b of the likelihood ratio, the privacy loss, shape (paths, parameters).
 
-        phi a and phi b are the densities of H1 and H0 with the normal density phi. P is the number of paths, and J that
-        of parameters tau.
+        phi a and phi b are the densities of H1 and H0 with the normal density phi.
         """
         return self.present.log if self.absent is None else self.present.log - self.absent.log
 
@@ -221,20 +217,18 @@ class PathValues(NamedTuple):
         return own if self.absent is None else own + self.absent.responsibility
 
     def log_gaussian(self, step: SampledStep) -> FloatArray:
-        """Return ln |g(v)| of the normal density g of the outcome v, without |dv|, shape (P, J).
+        """Return ln |g(v)| of the normal density g of the outcome v, without |dv|, shape (paths, parameters).
 
-        P is the number of paths, and J that of parameters tau. `step` has the noise multiplier and the mean of the
-        normal law.
+        `step` has the noise multiplier and the mean of the normal law.
         """
         distance = self.v - step.mean
         modulus = -0.5 * step.sigma**2 * (distance.real**2 - distance.imag**2)
         return modulus + math.log(step.sigma / math.sqrt(2 * math.pi))
 
     def log_density(self, step: SampledStep) -> FloatArray:
-        """Return ln |g b| of the density of H0 at the outcomes v, without |dv|, shape (P, J).
+        """Return ln |g b| of the density of H0 at the outcomes v, without |dv|, shape (paths, parameters).
 
-        g is the normal density, and b is 1 unless steps are mirrored. P is the number of paths, and J that of
-        parameters tau.
+        g is the normal density, and b is 1 unless steps are mirrored.
         """
         plain = self.log_gaussian(step)
         return plain if self.absent is None else plain + self.absent.log.real

@@ -22,7 +22,6 @@ from service.privacy.composition.inversion.deformed.contour import DeformedConto
 from service.privacy.composition.inversion.deformed.majorant import MajorantGrid
 from service.privacy.composition.inversion.deformed.panels import Bend, ContourLayout, Grids
 from service.privacy.composition.inversion.deformed.paths import REAL_LINE
-from service.privacy.composition.inversion.deformed.rough_law import rough_threshold
 from service.privacy.composition.inversion.deformed.sums import Float, roundoff
 from service.privacy.composition.inversion.readings.enclosures import Readings, nothing_known
 from service.privacy.composition.inversion.readings.points import read_points, read_power_by_profile
@@ -160,7 +159,7 @@ class DeformedRun:
         """
         rates = np.array([alpha])
         result, here = nothing_known(1), np.zeros(1, dtype=np.intp)
-        center, log_size = self._rough_threshold(alpha), max(log_power, math.log(alpha))
+        center, log_size = self._first_threshold(alpha), max(log_power, math.log(alpha))
         for _ in range(_REFLECTED_ROUNDS if self._reflected else _ROUNDS):
             layout = self._layout(center, log_size)
             if layout is None:
@@ -437,18 +436,6 @@ class DeformedRun:
             total = total + grid.step.count * grid.plain(REAL_LINE, there[None].astype(np.complex128))[0]
         return total
 
-    def _rough_threshold(self, alpha: float) -> float:
-        """Return an estimate of the threshold c (nats) with P0(S > c) = `alpha` for the privacy loss S of the run.
-
-        If the run is not reflected and a lattice of the loss reaches this tail, the estimate comes from the law on the
-        lattice. Otherwise it is that of `_first_threshold`, which may be NaN. No bound depends on the result.
-        """
-        guess = self._first_threshold(alpha)
-        if self._reflected or not math.isfinite(guess):
-            return guess
-        known = rough_threshold(self._steps, self._mu_squared, alpha, (self._mean, self.deviation), guess)
-        return known if math.isfinite(known) else guess
-
     def _first_threshold(self, alpha: float) -> float:
         """Return an estimate of the threshold c (nats) with P0(S > c) = `alpha` for the privacy loss S of the run.
 
@@ -533,8 +520,9 @@ class DeformedRun:
         root = np.sqrt(np.maximum(2 * (tilts * slope - value), 1e-300))
         deviation = np.sqrt(np.maximum(np.gradient(slope, tilts), 1e-300))
         score = root + np.log(tilts * deviation / root) / root
-        scores, thresholds = _rising(score, slope)
-        return float(np.interp(-ndtri(alpha), scores, thresholds)) if len(scores) else math.nan
+        score = np.where(np.isfinite(score + slope), score, -np.inf)
+        rising = score > np.concatenate([[-np.inf], np.maximum.accumulate(score)[:-1]])
+        return float(np.interp(-ndtri(alpha), score[rising], slope[rising])) if rising.any() else math.nan
 
 
 def _proved_root(contour: DeformedContour, threshold: float, delta: float) -> tuple[float, float] | None:
@@ -545,13 +533,6 @@ def _proved_root(contour: DeformedContour, threshold: float, delta: float) -> tu
     """
     lower, upper = prove_root(contour, np.array([threshold]), np.array([delta]))
     return None if math.isnan(lower[0]) else (float(lower[0]), float(upper[0]))
-
-
-def _rising(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the points (x, y) at which both numbers are finite and x exceeds all earlier x, as two arrays."""
-    x = np.where(np.isfinite(x + y), x, -np.inf)
-    new = x > np.concatenate([[-np.inf], np.maximum.accumulate(x)[:-1]])
-    return x[new], y[new]
 
 
 def _core(step: SampledStep) -> tuple[float, float]:

@@ -43,8 +43,7 @@ class InversionContour(Protocol):
     The loss weighted by e^{theta S} (*tilted* loss) has about the standard deviation `deviation`, on which no bound
     depends. For deformed contours `deviation` is that of the untilted loss without rare large losses of a step. The
     object may also stand for as many contours as there are thresholds, all on the same side of the poles 0 and 1.
-    `theta`, `center` and `deviation` are then arrays (C,), and each request has a threshold for each contour. C is the
-    number of thresholds.
+    `theta`, `center` and `deviation` are then arrays (thresholds,), and each request has a threshold for each contour.
     """
 
     @property
@@ -81,9 +80,9 @@ class InversionContour(Protocol):
         ...
 
     def integrals(self, thresholds: FloatArray) -> Integrals:
-        """Return enclosures of both tails of the loss and of the profile at thresholds c (nats), shape (C,).
+        """Return enclosures of both tails of the loss and of the profile at thresholds c (nats), shape (thresholds,).
 
-        They are the integrals I0, I1, ID of `Integrals`. C is the number of thresholds.
+        They are the integrals I0, I1, ID of `Integrals`.
         """
         ...
 
@@ -91,6 +90,6 @@ class InversionContour(Protocol):
         """Return `(sums, log_scale)`: approximations sums e^{log_scale} without error bounds.
 
         The four rows are the integrals I0, I1, ID of `Integrals` and the density of the loss under H0, each at the
-        thresholds, shape (4, C). C is the number of thresholds.
+        thresholds, shape (4, thresholds).
         """
         ...

@@ -1,0 +1,113 @@
+"""Trade-off curve whose tiny numbers come from a second, expensive curve."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import Final, final
+
+import numpy as np
+from typing_extensions import override
+
+from service.privacy.enclosure import Enclosure, EnclosureArray
+from service.privacy.numerics.arrays import BoolArray, FloatArray
+from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
+from service.privacy.trade_off.combinators.extreme_of import ExtremeOf
+from service.privacy.trade_off.delegating import DelegatingCurve
+
+RARE: Final = 1e-25
+"""Rates, type II errors and deltas below which the second curve serves."""
+
+
+@final
+class RareNumbers(DelegatingCurve):
+    """Trade-off curve of a release without singular mass: `curve`, or `rare()` for rates and deltas below RARE.
+
+    Parameters
+    ----------
+    curve : AbstractTradeOff
+        Bound of the release.
+    rare : callable
+        Function that returns a bound from the same side. It is called when a number needs it.
+    ratios : (float, float)
+        Bounds of the smallest and the largest log-likelihood ratio of the release (nats). No number is rare beyond.
+    """
+
+    is_capped = True
+
+    def __init__(
+        self, curve: AbstractTradeOff, rare: Callable[[], AbstractTradeOff], ratios: tuple[float, float]
+    ) -> None:
+        super().__init__(curve)
+        self._made, self._ratios = rare, ratios
+
+    @cached_property
+    def _rare(self) -> AbstractTradeOff:
+        return self._made()
+
+    @property
+    @override
+    def singular_power(self) -> Enclosure:
+        return Enclosure.point(0.0)
+
+    @override
+    def reversed(self) -> RareNumbers:
+        smallest, largest = self._ratios
+        return RareNumbers(self.curve.reversed(), self._reversed_rare, (-largest, -smallest))
+
+    def _reversed_rare(self) -> AbstractTradeOff:
+        return self._rare.reversed()
+
+    @override
+    def _points_formula(self, alpha: FloatArray) -> CurvePoints:
+        points = self.curve.points(alpha)
+        tiny = (alpha < RARE) | (points.type_two_error.lower < RARE)
+        if not tiny.any():
+            return points
+        found = self._rare.points(alpha[tiny])
+        return CurvePoints(
+            _replaced(points.type_two_error, tiny, found.type_two_error),
+            _replaced(points.power, tiny, found.power),
+            _replaced(points.log_slope, tiny, found.log_slope),
+        )
+
+    @override
+    def _profile_formula(self, epsilon: FloatArray) -> EnclosureArray:
+        known = self.curve.profile(epsilon)
+        tiny = (known.lower < RARE) & (epsilon < self._ratios[1])
+        return _replaced(known, tiny, self._rare.profile(epsilon[tiny])) if tiny.any() else known
+
+    @override
+    def _epsilon_formula(self, delta: float) -> Enclosure:
+        return (self._rare if delta < RARE else self.curve).epsilon(delta)
+
+
+def with_rare_numbers(
+    curve: AbstractTradeOff, rare: Callable[[], AbstractTradeOff], ratios: tuple[float, float]
+) -> AbstractTradeOff:
+    """Return `curve` with numbers below RARE from `rare()`; both bound one release without singular mass.
+
+    `ratios` are bounds of the smallest and the largest log-likelihood ratio of the release (nats). If `curve` is the
+    extreme of several curves, the numbers of the first one are replaced, so that combinations still see all curves.
+    """
+    if not isinstance(curve, ExtremeOf):
+        return RareNumbers(curve, rare, ratios)
+    first, *others = curve.curves
+    return type(curve)([RareNumbers(first, rare, ratios), *others])
+
+
+def _replaced(bounds: EnclosureArray, where: BoolArray, found: EnclosureArray) -> EnclosureArray:
+    """Return `bounds` with the entries `found` at the indices for which `where` is true."""
+    if bounds.log_lower is None or bounds.log_upper is None or found.log_lower is None or found.log_upper is None:
+        pairs = [(bounds.lower, found.lower), (bounds.upper, found.upper)]
+    else:
+        pairs = [
+            (bounds.lower, found.lower),
+            (bounds.upper, found.upper),
+            (bounds.log_lower, found.log_lower),
+            (bounds.log_upper, found.log_upper),
+        ]
+    columns = [np.array(one) for one, _ in pairs]
+    for column, (_, other) in zip(columns, pairs, strict=True):
+        column[where] = other
+    return EnclosureArray(*columns)
