@@ -156,7 +156,7 @@ def _half(table: NodeTable, side: int) -> _Half:
         # The profile is 0 at the first node beyond the largest loss.
         places = np.append(places, math.floor(float(table.nodes[-1]) / table.step * (1 + 1e-12)) + 1)
         values = np.append(values, 0.0)
-    nodes: FloatArray = table.step * places
+    nodes = np.asarray(table.step * places, dtype=np.float64)
     x = np.exp(nodes)
     kept = [0]
     for index in range(1, len(nodes)):
