@@ -178,13 +178,18 @@ class Active:
     order: arb | None
     bound: arb
 
+    @property
+    def allowed(self) -> arb:
+        """Bound in nats, times a - 1 for an order a > 1."""
+        return self.bound if self.order is None or self.order == 1 else (self.order - 1) * self.bound
+
     def excess(self, pair: Pair) -> arb:
-        """Return the divergence less its bound, times max(a - 1, 1) for the order a; at most 0 inside the region."""
+        """Return the divergence less its bound, times a - 1 for an order a > 1; at most 0 inside the region."""
         if self.order is None:
-            return pair.log_ratio - self.bound
+            return pair.log_ratio - self.allowed
         if self.order == 1:
-            return pair.relative_entropy - self.bound
-        return pair.psi(self.order) - (self.order - 1) * self.bound
+            return pair.relative_entropy - self.allowed
+        return pair.psi(self.order) - self.allowed
 
     def tangent(self, pair: Pair) -> BoundaryPoint:
         """Return the pair as a point (rate, power) with the tangent there of the set where this divergence is bounded.
@@ -212,8 +217,11 @@ class Active:
         """
         for _ in range(NEWTON_STEPS):
             pair = base.pair(distance)
-            slope = base.slope(pair, self.order)
-            step = (self.excess(pair) / slope).mid()
+            excess, allowed = self.excess(pair), self.allowed
+            # Far from its bound a divergence is nearly an exponential of D, so that the step is that of its logarithm.
+            if excess > allowed:
+                excess = (excess + allowed) * (excess / allowed).log1p()
+            step = (excess / base.slope(pair, self.order)).mid()
             if not step.is_finite():
                 raise NumericalFailure("no boundary of a class of mechanisms near a guess")
             distance = moved_by(distance, step)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, Final
 
+import numpy as np
 import pytest
 
 from service.privacy.enclosure import Enclosure
@@ -78,3 +79,22 @@ def test_advantage_of_tiny_bounds_has_its_limit(size: float) -> None:
         found = advantage(spec)
         assert found.lower == pytest.approx(limit, rel=1e-6)
         assert found.upper == pytest.approx(limit, rel=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_bounds_of_very_different_sizes_are_answered(seed: int) -> None:
+    """Check profiles at thresholds where one hypothesis has an exponentially smaller mass than the other."""
+    random = np.random.default_rng([20261201, seed])
+    finite = 1 + 10 ** np.sort(random.uniform(-12, 8, int(random.integers(1, 5))))
+    orders = [1.0, *finite.tolist(), math.inf]
+    epsilons = np.sort(10 ** np.append(random.uniform(-300, 0, len(finite)), random.uniform(-300, 0, 2)))
+    directions = str(random.choice(["both", "forward_only"]))
+    spec = {"type": "rdp", "orders": orders, "epsilons": epsilons.tolist(), "directions": directions}
+    curves = WorstCase().curves(built(spec))
+    for curve in (curves.add, curves.remove, curves.both):
+        last = 1.0
+        for threshold in (0.0, float(epsilons[0]), float(epsilons[-1]), 1.0, 720.0, 1e4):
+            delta = curve.profile_at(threshold)
+            assert 0 <= delta.lower <= delta.upper
+            assert delta.lower <= last
+            last = delta.upper
