@@ -238,6 +238,17 @@ def test_contour_encloses_listed_profile(seed: int) -> None:
             assert (np.exp(high) >= truth.lower).all()
 
 
+@pytest.mark.parametrize("epsilon", [60.0, 100.0])
+@pytest.mark.parametrize("reports", [10**3, 10**8])
+def test_contours_of_very_large_local_epsilons(reports: int, epsilon: float) -> None:
+    """Others nearly always show one value, so that the own report is seen. Beyond the largest loss delta is 0."""
+    contour = MeanContour(own_value(reports, 5, ratio_of(epsilon, -1)))
+    low, high = contour.log_deltas(np.array([0.0, 3.0, 0.1 * epsilon, epsilon]))
+    assert np.abs(low[:3]).max() <= 1e-6
+    assert np.abs(high[:3]).max() <= 1e-6
+    assert high[3] == -math.inf
+
+
 @sample_of(1)
 @pytest.mark.parametrize("seed", range(3))
 def test_points_from_the_profile_enclose_listed_points(seed: int) -> None:

@@ -202,15 +202,13 @@ class RunLaw:
         decays = self.gaussian_mu_squared > 0 or any(each.decays for each in self.summands)
         return RunScale(self.deviation, gaussian, decays)
 
-    def levels(self, value: float, score: float) -> tuple[int, ...]:
+    def levels(self, value: float, score: float, *, every: bool = False) -> tuple[int, ...]:
         """Return the indices in `TRUNCATION_DIGITS` of the truncation levels to try for one number, in order.
 
         `value` is the probability to evaluate, and `score` is the normal score (in standard deviations) whose tail is
-        that probability. A level is d if the law omits rare large losses of total probability 10^-d.
+        that probability. A level is d if the law omits rare large losses of total probability 10^-d. With `every`,
+        all other levels follow.
         """
-        return self._levels_of(value, score, every=False)
-
-    def _levels_of(self, value: float, score: float, *, every: bool) -> tuple[int, ...]:
         last = len(TRUNCATION_DIGITS) - 1
         if not self.is_truncated:
             return (last,)
@@ -252,7 +250,7 @@ class RunLaw:
         necessary.
         """
         if len(values) == 1 or not self.is_truncated:
-            order = self._levels_of(float(values[0]), float(scores[0]), every=every)
+            order = self.levels(float(values[0]), float(scores[0]), every=every)
             return np.tile(np.array(order), (len(values), 1))
         last = len(TRUNCATION_DIGITS) - 1
         with np.errstate(divide="ignore"):

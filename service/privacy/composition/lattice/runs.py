@@ -400,7 +400,9 @@ class LatticeRuns:
             self._kept[key] = self._kept.pop(key)  # now the most recently used
             return self._kept[key]
         known = self._kept.get((digits, spacing, False))
-        self._forget()
+        self._release(self.cells - KEPT_CELLS, None)
+        while self.cells > KEPT_CELLS:
+            del self._kept[next(iter(self._kept))]
         coarse = self._coarse.get(digits)
         cells = 0.0 if coarse is None else coarse.law_cells * coarse.step / spacing
         if known is None and coarse is not None and is_spent(cells * self._work_of_a_cell):
@@ -456,11 +458,6 @@ class LatticeRuns:
                 before = run.cells
                 run.forget_oldest()
                 excess -= before - run.cells
-
-    def _forget(self) -> None:
-        self._release(self.cells - KEPT_CELLS, None)
-        while self.cells > KEPT_CELLS:
-            del self._kept[next(iter(self._kept))]
 
     def _built(self, digits: float, spacing: float) -> LatticeRun | None:
         before = counted_work()

@@ -22,7 +22,7 @@ import numpy as np
 
 from service.privacy.composition.lattice.law import LatticeLaw
 from service.privacy.composition.lattice.off_nodes import Between, OffNodeLosses, Thresholds
-from service.privacy.numerics.arrays import ComplexArray, FloatArray, IndexArray
+from service.privacy.numerics.arrays import ComplexArray, FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 from service.privacy.numerics.running_sums import running_sum_error, running_sums
 from service.privacy.numerics.transform_length import fast_length
@@ -115,7 +115,9 @@ class CountedLaw:
         whole = len(masses) // width
         rows = np.zeros((count, 3))
         distances = np.arange(1 - width, 1) if tilt >= 0 else np.arange(width)
-        within = _weighted_powers(tilt, step, distances)
+        nats: FloatArray = step * distances.astype(np.float64)
+        weights = np.exp(np.minimum(tilt * nats, 0.0))
+        within = np.stack([weights, weights * nats, weights * nats * nats], axis=1)
         rows[:whole] = masses[: whole * width].reshape(whole, width) @ within
         if count > whole:
             rest = masses[whole * width :]
@@ -156,13 +158,6 @@ class _TiltedSums:
     def mean(self) -> float:
         """Mean of the losses with these weights, nats."""
         return float(self.scales @ (self.losses * self.rows[:, 0] + self.rows[:, 1])) / self.total
-
-
-def _weighted_powers(tilt: float, step: float, distances: IndexArray) -> FloatArray:
-    """Return e^{tilt d} d^p for p = 0, 1, 2 at the distances d = `step` times `distances`, shape (distances, 3)."""
-    nats: FloatArray = step * distances.astype(np.float64)
-    weights = np.exp(np.minimum(tilt * nats, 0.0))
-    return np.stack([weights, weights * nats, weights * nats * nats], axis=1)
 
 
 @dataclass(frozen=True, slots=True)

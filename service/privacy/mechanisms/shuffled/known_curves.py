@@ -21,6 +21,8 @@ MOST_ONES: Final = 1_000
 """Largest number of binary reports whose numbers of ones are listed."""
 MOST_ROUNDING: Final = 1e4
 """Largest n^1.5/eps0 for which the profile of listed ones has 9 digits. Losses are differences of logarithms."""
+MOST_ROUNDING_OF_COUNTS: Final = 1e8
+"""Largest n^1.5/(r - 1) for which few outcomes are listed, where r is the largest likelihood ratio, with 4 digits."""
 COUNTED: Final = "The law of the counts of shuffled randomised responses (exact)"
 
 
@@ -28,10 +30,12 @@ COUNTED: Final = "The law of the counts of shuffled randomised responses (exact)
 def curve_of(form: MeanForm) -> AbstractTradeOff:
     """Return the trade-off curve of a pair of laws of shuffled reports, given as counts of reports in categories.
 
-    Its outcomes are listed if they are few, and otherwise a contour integral gives the curve.
+    Its outcomes are listed if they are few and tell more apart than roundings. Otherwise a contour integral gives the
+    curve.
     """
     if form.outcomes <= MOST_OUTCOMES:
-        return AtomsTradeOff(listed_mean(form))
+        is_apart = form.reports**1.5 <= MOST_ROUNDING_OF_COUNTS * min(float(form.largest_ratio - 1), 1.0)
+        return AtomsTradeOff(listed_mean(form)) if is_apart else MeanCurve(form)
     rare = rare_reports(form)
     return MeanCurve(form) if rare is None else AtomsTradeOff(listed_rare(form, rare))
 

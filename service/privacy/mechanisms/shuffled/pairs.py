@@ -63,8 +63,11 @@ RATIO_ERROR: Final = 4 * UNIT_ROUNDOFF
 
 
 def ratio_of(epsilon: float, side: int) -> Fraction:
-    """Return e^epsilon, epsilon in nats, rounded down to a double (`side` -1) or up (1), as an exact fraction."""
-    return Fraction(rounded(exponential(epsilon), side))
+    """Return e^epsilon, epsilon in nats, as an exact fraction whose difference from 1 is a double.
+
+    The difference is rounded down (`side` -1) or up (1). So no positive epsilon has the ratio 1.
+    """
+    return 1 + Fraction(rounded(exponential(epsilon) - 1, side))
 
 
 def clones(reports: int, p: Fraction) -> MeanForm:

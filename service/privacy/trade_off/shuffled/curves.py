@@ -117,8 +117,9 @@ class OnesCurve(ProfileCurve):
 
 def log_of(ratio: Fraction) -> Enclosure:
     """Return an enclosure of the logarithm of a ratio >= 1."""
-    value = math.log(ratio)
-    slack = 2 * FUNCTION_ERROR * max(value, 1.0)
+    rise = float(ratio - 1)
+    value = math.log1p(rise) if rise < 1 else math.log(ratio)
+    slack = 4 * FUNCTION_ERROR * value
     return Enclosure(max(value - slack, 0.0), value + slack, Evidence.CERTIFIED)
 
 

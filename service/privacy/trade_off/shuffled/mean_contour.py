@@ -97,7 +97,8 @@ class MeanContour:
     def __init__(self, form: MeanForm) -> None:
         self.form = form
         self._weights = [float(each) for each in form.weights]
-        self._ratios = [(float(one), float(other)) for one, other in zip(form.present, form.absent, strict=True)]
+        pairs = zip(form.present, form.absent, strict=True)
+        self._ratios = [(float(one - other), float(other)) for one, other in pairs]
 
     def rough_log_delta(self, epsilon: float) -> float:
         """Return about ln delta at `epsilon` >= 0, by a saddle point of e^{M(s)}/s^2. No bound depends on it.
@@ -105,20 +106,24 @@ class MeanContour:
         M is the log-moment function of a sum over all reports, and delta the mean of its positive part over their
         number.
         """
-        grown = math.exp(epsilon)
-        terms = [one - grown * other for one, other in self._ratios]
+        grown = math.expm1(epsilon)
+        terms = [change - grown * other for change, other in self._ratios]
         return rough_mean(self.form.reports, self._weights, terms)
 
     def log_deltas(self, epsilon: FloatArray) -> Bounds:
-        """Return (lower, upper) bounds of ln delta at thresholds >= 0 (nats) below the largest loss, shape (n,).
+        """Return (lower, upper) bounds of ln delta at thresholds >= 0 (nats), shape (n,).
 
-        The bounds are minus infinity and 0 where doubles prove nothing.
+        The bounds are minus infinity and 0 where doubles prove nothing, and minus infinity from the largest loss on.
         """
-        terms = [[float(x) for x in self.form.terms(exponential(each))] for each in epsilon.tolist()]
-        with np.errstate(all="ignore"):
-            low, high = _Contours(float(self.form.reports), np.array(self._weights), np.array(terms)).bounds()
-        sound = low <= high
-        return np.where(sound, low, -np.inf), np.where(sound, high, 0.0)
+        terms = np.array([[float(x) for x in self.form.terms(exponential(each))] for each in epsilon.tolist()])
+        low, high = np.full_like(epsilon, -np.inf), np.full_like(epsilon, -np.inf)
+        some = terms.max(axis=1) > 0  # elsewhere delta is 0
+        if some.any():
+            with np.errstate(all="ignore"):
+                ends = _Contours(float(self.form.reports), np.array(self._weights), terms[some]).bounds()
+            sound = ends[0] <= ends[1]
+            low[some], high[some] = np.where(sound, ends[0], -np.inf), np.where(sound, ends[1], 0.0)
+        return low, high
 
 
 @final
@@ -167,7 +172,8 @@ class _Contours:
             if ((np.abs(step) < 1e-2) | ((s <= least) & (value >= 0))).all():
                 break
             following = s * np.exp(np.clip(step, -LONGEST_MOVE, LONGEST_MOVE))
-            s = np.where((low < following) & (following < high), following, np.sqrt(low * high))
+            is_near = (np.abs(step) < LONGEST_MOVE) & (low < following) & (following < high)
+            s = np.where(is_near, following, np.sqrt(low) * np.sqrt(high))
         return np.maximum(s, least)
 
     def _log_moments(self, s: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -299,7 +305,7 @@ class _Contours:
         weight = np.where(k == 0, 0.5, 1.0) * (step[rows][row] / math.pi)
         # The real part of value/(s0 + i t)^2.
         norm = s0 * s0 + t * t
-        over = (value.real * (s0 * s0 - t * t) + 2 * value.imag * s0 * t) / (norm * norm)
+        over = (value.real * ((s0 * s0 - t * t) / norm) + value.imag * (2 * s0 * t / norm)) / norm
         starts = np.searchsorted(row, np.arange(len(terms)))
         lengths = np.diff(np.append(starts, len(row)))
         slack = (2 * lengths + 32) * UNIT_ROUNDOFF

@@ -14,6 +14,7 @@ over the n places of the own report, is the mean of the ratios.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -21,12 +22,13 @@ from math import comb
 from typing import Any, Final, final
 
 DIGITS: Final = 40
-"""Decimal digits of exponentials. Their error is far below the rounding of doubles, even times 1e9 reports."""
+"""Decimal digits of exponentials, and of their differences from 1. Their error is far below the rounding of doubles,
+even times 1e9 reports."""
 
 
 @lru_cache(maxsize=512)
 def exponential(exponent: float) -> Fraction:
-    """Return e^exponent to `DIGITS` digits, as a fraction.
+    """Return e^exponent as a fraction, such that e^exponent - 1 has `DIGITS` digits, too.
 
     Parameters
     ----------
@@ -41,7 +43,8 @@ def exponential(exponent: float) -> Fraction:
     import mpmath.libmp
 
     many_digits: Any = mpmath.libmp
-    value = many_digits.mpf_exp(many_digits.from_float(exponent), many_digits.dps_to_prec(DIGITS))
+    bits = many_digits.dps_to_prec(DIGITS) + max(-math.frexp(exponent)[1], 0)
+    value = many_digits.mpf_exp(many_digits.from_float(exponent), bits)
     mantissa, power = int(value[1]), int(value[2])
     return Fraction(mantissa << power) if power >= 0 else Fraction(mantissa, 1 << -power)
 

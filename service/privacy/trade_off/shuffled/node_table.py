@@ -30,6 +30,8 @@ from service.privacy.trade_off.atomic_law import AtomicLaw
 SLACK: Final = 16 * FUNCTION_ERROR
 ENDS: Final = 1e-200
 """Smallest delta at the last node for which the law reaches to the largest loss."""
+LEAST_STEP: Final = 1e-290
+"""Smallest distance of nodes, nats, whose multiples have digits."""
 FAINTEST: Final = 1e-290
 """Smallest mass of a node of a law."""
 
@@ -91,6 +93,8 @@ def listed_law(right: NodeTable, left: NodeTable, side: int) -> AtomicLaw | None
     `right` and `left` are tables of the profile of the curve and of that of the swapped hypotheses, with one step.
     The losses are multiples of this step. None if the bounds of the tables leave no mass to the nodes.
     """
+    if right.step < LEAST_STEP or left.step < LEAST_STEP:
+        return None
     halves = [_half(right, side)] if right is left else [_half(right, side), _half(left, side)]
     first, second = halves[0], halves[-1]
     if not all(len(half.places) and np.isfinite(half.logs).all() for half in halves):
@@ -152,11 +156,11 @@ def _half(table: NodeTable, side: int) -> _Half:
         # The profile is 0 at the first node beyond the largest loss.
         places = np.append(places, math.floor(float(table.nodes[-1]) / table.step * (1 + 1e-12)) + 1)
         values = np.append(values, 0.0)
-    nodes = table.step * places
+    nodes = np.asarray(table.step * places, dtype=np.float64)
     x = np.exp(nodes)
     kept = [0]
     for index in range(1, len(nodes)):
-        while len(kept) > 1 and _is_above(x, values, kept[-2], kept[-1], index):
+        while len(kept) > 1 and _is_above(nodes, values, kept[-2], kept[-1], index):
             kept.pop()
         kept.append(index)
     at = np.array(kept)
@@ -193,10 +197,11 @@ def _excess(table: NodeTable, low: FloatArray) -> FloatArray:
     return np.maximum(np.concatenate([[0.0], cells]), np.concatenate([cells, [0.0]])) + SLACK * low
 
 
-def _is_above(x: FloatArray, value: FloatArray, left: int, middle: int, right: int) -> bool:
+def _is_above(nodes: FloatArray, value: FloatArray, left: int, middle: int, right: int) -> bool:
     """Return whether the point with the index `middle` lies on or above the line through two other points.
 
-    The points are (x, value); `left` and `right` are the indices of the two points.
+    The points are (e^node, value); `left` and `right` are the indices of the two points. Differences of nodes stay
+    positive where all e^node round to 1.
     """
-    share = (x[middle] - x[left]) / (x[right] - x[left])
+    share = math.expm1(nodes[middle] - nodes[left]) / math.expm1(nodes[right] - nodes[left])
     return bool(value[middle] >= (1 - share) * value[left] + share * value[right])

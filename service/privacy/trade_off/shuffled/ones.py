@@ -108,8 +108,8 @@ class Ones:
         float
             An approximation without a bound.
         """
-        p, grown = float(self.ratio), math.expm1(epsilon)
-        first = (p - 1 - grown) / (p + 1)
+        rise, grown = float(self.ratio - 1), math.expm1(epsilon)
+        first = (rise - grown) / (2 + rise)
         if first <= 0:
             return -math.inf
         s = math.log1p(grown / first)
@@ -133,13 +133,13 @@ class Ones:
         float
             Threshold >= 0, nats, without a bound.
         """
-        p = float(self.ratio)
+        p, rise = float(self.ratio), float(self.ratio - 1)
         low, high = 0.0, math.log(p) + 40
         for _ in range(60):
             middle = 0.5 * (low + high)
             low, high = (middle, high) if self._saddle(middle).tail > chance else (low, middle)
         grown = math.expm1(low)
-        return math.log1p((p - 1) * grown / (p + 1 + grown))
+        return math.log1p(rise * grown / (p + 1 + grown))
 
     def _saddle(self, s: float) -> _Saddle:
         a, b = (float(each) for each in self.shares)

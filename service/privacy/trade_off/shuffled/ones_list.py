@@ -87,13 +87,13 @@ def _tilted(ones: Ones, epsilon: FloatArray) -> tuple[FloatArray, FloatArray, Fl
     P and Q are the masses of the number J of ones under H1 and H0, and E = e^`epsilon`. The mean and the standard
     deviation are those of the tilted number of ones of the others.
     """
-    p = float(ones.ratio)
+    p, rise = float(ones.ratio), float(ones.ratio - 1)
     a, b = p / (p + 1), 1 / (p + 1)
     kinds = ((ones.others, a, b), (ones.swapped().others, b, a))
     spread = math.sqrt((ones.reports - 1) * a * b)
     grown = np.expm1(epsilon)
     with np.errstate(all="ignore"):
-        tilts = np.log1p((p + 1) * grown / np.maximum(p - 1 - grown, 1e-300 * p))
+        tilts = np.log1p((p + 1) * grown / np.maximum(rise - grown, 1e-300 * rise))
         tilts = np.minimum(tilts, 600.0)
         odds = np.exp(tilts)
         shares = [share * odds / (rest + share * odds) for _, share, rest in kinds]

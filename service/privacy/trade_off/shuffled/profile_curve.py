@@ -17,7 +17,7 @@ from typing_extensions import override
 
 from service.privacy.enclosure import Enclosure, EnclosureArray, Evidence
 from service.privacy.numerics.arrays import FloatArray
-from service.privacy.numerics.rounding import FUNCTION_ERROR
+from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 from service.privacy.numerics.work import is_spent
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 from service.privacy.trade_off.atomic_law import AtomicLaw
@@ -53,6 +53,8 @@ SLACK: Final = 16 * FUNCTION_ERROR
 
 ProvedBounds = Callable[[FloatArray, tuple[FloatArray, FloatArray]], tuple[float, float, float, float]]
 """Function of thresholds and bounds of ln delta there, like `proved_power`."""
+LEAST_LOSS: Final = 1e-290
+"""Largest loss in nats below which searches have no digits."""
 
 
 class ProfileCurve(AbstractTradeOff):
@@ -173,6 +175,8 @@ class ProfileCurve(AbstractTradeOff):
         slack = 4 * FUNCTION_ERROR * (1 - target)
         if self._ends(0.0)[1] <= target - slack:
             return Enclosure.point(0.0)
+        if top < LEAST_LOSS:
+            return Enclosure(0.0, top, self.evidence)
         guess, slope, (low, high) = self._near_root(target, top)
         left = self._proved(guess + (low - target) / slope, slope, lambda at: self._ends(at)[0] - target, -1)
         right = self._proved(guess + (high - target) / slope, slope, lambda at: target - self._ends(at)[1], 1)
@@ -280,6 +284,10 @@ class ProfileCurve(AbstractTradeOff):
                 return (math.exp(log_delta) - argument) * math.exp(-c)
             return math.exp(log_delta) + argument * math.exp(c)
 
+        if max(self.largest_log_ratio.upper, -self.smallest_log_ratio.lower) < LEAST_LOSS:
+            # Both rates differ by a factor of at most e^LEAST_LOSS.
+            room = 4 * UNIT_ROUNDOFF * argument
+            return (max(known[0], argument - room), min(known[1], argument + room))
         bottom = max(self.smallest_log_ratio.lower, -MOST_DEVIATIONS * self.scale)
         top = min(self.largest_log_ratio.upper, MOST_DEVIATIONS * self.scale)
         near = lowest(lambda c: steer(c, self._middle(c)), bottom, top, 0.003 * self.scale)

@@ -16,20 +16,21 @@ LARGEST_TILT: Final = 1e12
 
 def rough_root(log_delta: Callable[[float], float], target: float, top: float) -> float:
     """Return about the root of a falling `log_delta` = `target` in (0, `top`)."""
+    unit = math.ldexp(1.0, math.frexp(top)[1])  # squares of smaller losses have no digits
 
     def gap(square: float) -> float:
-        return max(log_delta(math.sqrt(square)), NOTHING) - target
+        return max(log_delta(unit * math.sqrt(square)), NOTHING) - target
 
-    high = top * top
+    high = (top / unit) ** 2
     while gap(0.0625 * high) < 0 and high > 1e-280:
         high *= 0.0625
     low = 0.0625 * high
     if not gap(low) >= 0 >= gap(high):
-        return math.sqrt(high)
+        return unit * math.sqrt(high)
     from scipy.optimize import brentq
 
     root: Any = brentq(gap, low, high, xtol=1e-10 * low, rtol=1e-10)
-    return math.sqrt(float(root))
+    return unit * math.sqrt(float(root))
 
 
 def lowest(steer: Callable[[float], float], bottom: float, top: float, close: float) -> float:

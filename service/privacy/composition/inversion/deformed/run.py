@@ -520,8 +520,9 @@ class DeformedRun:
         root = np.sqrt(np.maximum(2 * (tilts * slope - value), 1e-300))
         deviation = np.sqrt(np.maximum(np.gradient(slope, tilts), 1e-300))
         score = root + np.log(tilts * deviation / root) / root
-        scores, thresholds = _rising(score, slope)
-        return float(np.interp(-ndtri(alpha), scores, thresholds)) if len(scores) else math.nan
+        score = np.where(np.isfinite(score + slope), score, -np.inf)
+        rising = score > np.concatenate([[-np.inf], np.maximum.accumulate(score)[:-1]])
+        return float(np.interp(-ndtri(alpha), score[rising], slope[rising])) if rising.any() else math.nan
 
 
 def _proved_root(contour: DeformedContour, threshold: float, delta: float) -> tuple[float, float] | None:
@@ -532,13 +533,6 @@ def _proved_root(contour: DeformedContour, threshold: float, delta: float) -> tu
     """
     lower, upper = prove_root(contour, np.array([threshold]), np.array([delta]))
     return None if math.isnan(lower[0]) else (float(lower[0]), float(upper[0]))
-
-
-def _rising(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the points (x, y) at which both numbers are finite and x exceeds all earlier x, as two arrays."""
-    x = np.where(np.isfinite(x + y), x, -np.inf)
-    new = x > np.concatenate([[-np.inf], np.maximum.accumulate(x)[:-1]])
-    return x[new], y[new]
 
 
 def _core(step: SampledStep) -> tuple[float, float]:

@@ -128,7 +128,8 @@ class CoreContour:
         lower, upper, log_scale = self._integral(float(self._tilts[exponents.argmin()]), exponents, jumps.law)
         scale = math.exp(log_scale)
         present, absent = jumps.farther
-        missing, missing_absent = (self._count * math.exp(np.logaddexp(*logs)) for logs in self._missing())
+        outside = self._core.log_missing(), self._core.log_missing_absent()
+        missing, missing_absent = (self._count * math.exp(np.logaddexp(*logs)) for logs in outside)
         grown = math.exp(self._epsilon)
         slack = 1e-12 * (present[1] + grown * absent[1])
         rest = float(np.nanmin(self._log_moments(below) - below * least))
@@ -136,14 +137,6 @@ class CoreContour:
         high = present[1] * (1 + math.exp(min(rest, 700.0))) - grown * absent[0] * (1 - missing_absent) + slack
         lower, upper = lower * scale + max(low, 0.0), upper * scale + high
         return math.log(lower) if lower > 0 else -math.inf, math.log(upper) if upper > 0 else math.inf
-
-    def _missing(self) -> tuple[Bounds, Bounds]:
-        """Return ln of upper bounds of the masses of one step outside the core, under H1 and under H0.
-
-        Each is a pair (below the core, above the core). The core is the event that the normal score of a step lies
-        between two limits.
-        """
-        return self._core.log_missing(), self._core.log_missing_absent()
 
     def _integral(self, tilt: float, exponents: FloatArray, jump: CoreLaw | None) -> tuple[float, float, float]:
         """Return `(lower, upper, log_scale)`: the inversion integral lies in e^log_scale [lower, upper].
