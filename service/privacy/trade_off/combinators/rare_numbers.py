@@ -14,6 +14,7 @@ from service.privacy.numerics.arrays import BoolArray, FloatArray
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 from service.privacy.trade_off.combinators.extreme_of import ExtremeOf
 from service.privacy.trade_off.delegating import DelegatingCurve
+from service.privacy.trade_off.enclosed.logs import log_ends
 
 RARE: Final = 1e-25
 """Rates, type II errors and deltas below which the second curve serves."""
@@ -47,6 +48,18 @@ class RareNumbers(DelegatingCurve):
 
     @property
     @override
+    def largest_log_ratio(self) -> Enclosure:
+        most = self._ratios[1]  # the second curve may reach beyond the largest ratio of the first one
+        return Enclosure(min(self.curve.largest_log_ratio.lower, most), most, self.evidence)
+
+    @property
+    @override
+    def smallest_log_ratio(self) -> Enclosure:
+        least = self._ratios[0]
+        return Enclosure(least, max(self.curve.smallest_log_ratio.upper, least), self.evidence)
+
+    @property
+    @override
     def singular_power(self) -> Enclosure:
         return Enclosure.point(0.0)
 
@@ -65,6 +78,14 @@ class RareNumbers(DelegatingCurve):
         if not tiny.any():
             return points
         found = self._rare.points(alpha[tiny])
+        if self.is_one_sided:  # lower bounds of powers belong to the second curve, and may contradict the first one
+            log_rate, log_rest = np.log(alpha[tiny]), np.log1p(-alpha[tiny])
+            error, power = log_ends(found.type_two_error)[0], log_ends(found.power)[1]
+            found = CurvePoints(
+                EnclosureArray.from_logs(error, np.maximum(error, log_rest)),
+                EnclosureArray.from_logs(np.minimum(log_rate, power), power),
+                found.log_slope,
+            )
         return CurvePoints(
             _replaced(points.type_two_error, tiny, found.type_two_error),
             _replaced(points.power, tiny, found.power),
@@ -75,7 +96,12 @@ class RareNumbers(DelegatingCurve):
     def _profile_formula(self, epsilon: FloatArray) -> EnclosureArray:
         known = self.curve.profile(epsilon)
         tiny = (known.lower < RARE) & (epsilon < self._ratios[1])
-        return _replaced(known, tiny, self._rare.profile(epsilon[tiny])) if tiny.any() else known
+        if not tiny.any():
+            return known
+        found = self._rare.profile(epsilon[tiny])
+        if self.is_one_sided:
+            found = EnclosureArray(np.maximum(-np.expm1(np.minimum(epsilon[tiny], 0.0)), 0.0), found.upper)
+        return _replaced(known, tiny, found)
 
     @override
     def _epsilon_formula(self, delta: float) -> Enclosure:
