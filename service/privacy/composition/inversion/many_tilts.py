@@ -308,7 +308,7 @@ class _Runs:
         found = np.where(kind == "profile", at, np.nan)
         for name, rising, wanted in (
             ("power", tail_scores, -ndtri(np.where(kind == "power", at, 0.5))),
-            ("epsilon", lambda *saddle: -log_profiles(*saddle), -np.log(np.where(kind == "epsilon", at, 0.5))),
+            ("epsilon", _depths, -np.log(np.where(kind == "epsilon", at, 0.5))),
         ):
             indices = np.flatnonzero(kind == name)
             if len(indices):
@@ -346,6 +346,10 @@ class _Runs:
         value = np.where(serves, self._value[:, run], np.inf)
         lost = cancellation(theta, value, deviation, self._core[run], center, _LARGEST_CANCELLATION)
         return np.asarray(np.where(serves.any(axis=0), lost.argmin(axis=0), -1), dtype=np.intp)
+
+
+def _depths(theta: FloatArray, value: FloatArray, threshold: FloatArray, deviation: FloatArray) -> FloatArray:
+    return -log_profiles(theta, value, threshold, deviation)
 
 
 def _is_far(task: Task) -> bool:
