@@ -38,7 +38,9 @@ MARGIN_BITS: Final = 72
 CLOSE: Final = arb(2) ** (-MARGIN_BITS - 8)
 """Relative change of D at which Newton's method ends. The change squares with each step."""
 MOST_MARGINS: Final = 8
-NEWTON_STEPS: Final = 12
+NEWTON_STEPS: Final = 96
+LARGEST_MOVE: Final = 10
+"""Largest change of ln D in one step of Newton's method."""
 
 
 def cgf(rate: arb, rest: arb, s: arb) -> arb:
@@ -215,13 +217,22 @@ class Active:
 
         p is the power and q the rate. `base` is the line of pairs, and `distance` a good guess of D.
         """
+        low, high = arb(0), arb.pos_inf()
         for _ in range(NEWTON_STEPS):
             pair = base.pair(distance)
-            excess, allowed = self.excess(pair), self.allowed
-            # Far from its bound a divergence is nearly an exponential of D, so that the step is that of its logarithm.
-            if excess > allowed:
-                excess = (excess + allowed) * (excess / allowed).log1p()
-            step = (excess / base.slope(pair, self.order)).mid()
+            slope = base.slope(pair, self.order)
+            excess = self.excess(pair) / self.allowed
+            # Logarithms of divergences are nearly linear in ln D where D is small, and in D where 1 - p is much smaller
+            # than 1 - q. So a far bound is searched in logarithms, between the pairs found on both sides of it.
+            if abs(excess) > 0.5:
+                low, high = (low, distance) if excess > 0 else (distance, high)
+                rise = distance * slope / (self.allowed * (1 + excess))
+                fall = excess.log1p() / rise if rise > 0 else arb(-LARGEST_MOVE)
+                move = fall.max(-LARGEST_MOVE).min(LARGEST_MOVE)
+                moved = (distance * (-move).exp()).mid()
+                distance = moved if low < moved < high else (low * high).sqrt().mid()
+                continue
+            step = (excess * self.allowed / slope).mid()
             if not step.is_finite():
                 raise NumericalFailure("no boundary of a class of mechanisms near a guess")
             distance = moved_by(distance, step)

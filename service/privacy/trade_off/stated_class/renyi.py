@@ -134,7 +134,8 @@ class RenyiRegion(AbstractRegion):
         index = self._last if binding[self._last] else int(np.argmax(binding))
         distance = self._first_distance(base, index)
         for _ in range(MOST_ROUNDS):
-            distance = increasing_zero(lambda d, at=index: self._share(base.pair(d), at) - 1, distance)
+            solution = increasing_zero(lambda d, at=index: self._share(base.pair(d), at) - 1, distance)
+            distance = min(solution, 2 * FARTHEST)
             shares = np.where(binding, self._shares(base.pair(distance)), 0.0)
             worst = int(np.argmax(shares))
             if worst == index or shares[worst] <= VIOLATED:
