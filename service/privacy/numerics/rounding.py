@@ -27,7 +27,9 @@ A sum of J terms in blocks of 32 has error <= (32 + J/32) u sum|terms|, in any o
 
 
 def sum_error(terms: int) -> float:
-    """Return the error bound of a blocked sum of complex terms or products, relative to the sum of absolute values.
+    """Return the error bound of a sum of complex terms or products in blocks of `SUM_BLOCK`, relative to sum |terms|.
+
+    The terms of each block are summed first, then the sums of the blocks.
 
     Parameters
     ----------

@@ -35,7 +35,7 @@ def _columns(estimate: FloatArray, ends: tuple[FloatArray, FloatArray]) -> Measu
 
 
 def against_theory(roc: EmpiricalRoc, power: PowerEnds) -> tuple[TheoryPowers, Verdict, bool]:
-    """Return the theory at the measured rates, the verdict, and whether the attack is weaker than the theory.
+    """Return (theory at the measured rates, verdict, whether the attack is weaker than the theory).
 
     The theory is the largest power at a false positive rate, of which `power` returns bounds. `roc` has the measured
     rates with confidence intervals at each threshold. The verdict is above the bound if, at some threshold, the lower

@@ -152,7 +152,7 @@ def _needed(sign: int | None, target: CalibrationTarget, *, of_question: bool) -
 
 
 def rise_sign(need: int | None, target: CalibrationTarget) -> int:
-    """Return 1 if the answer to a target rises with the calibrated parameter, -1 if it falls, and 0 otherwise.
+    """Return 1 or -1 if the answer to a target rises or falls with the calibrated parameter, else 0.
 
     `target` is a question with a limit on its answer. `need` is 1 if the target is met from some value of the parameter
     on, -1 if it is met up to some value, 0 if the answer is constant, and None if nothing is known. The result is 0 in

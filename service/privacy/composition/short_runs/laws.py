@@ -1,4 +1,4 @@
-"""Two laws with few values that bound the loss of a short run of sampled Gaussian steps.
+"""Laws with few values that bound the loss of short runs of sampled Gaussian steps.
 
 Let P and Q be the laws of a run under H1 and H0, L = ln dP/dQ its loss, and D(x) = (P - x Q)_+ the mass of its positive
 part, for x >= 0. D is convex. Cut the range of L into cells between bounds b_0 < b_1 < ..., and let P_c and Q_c be the

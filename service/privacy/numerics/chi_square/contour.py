@@ -225,9 +225,8 @@ def _truncation(degrees: float, curve: FloatArray, first: FloatArray) -> tuple[F
 def _pole_part(at: Saddle, layout: _Layout) -> tuple[FloatArray, FloatArray]:
     """Return the term e^{-phi}/(e^{2 pi |v|/h} + 1) to add to the midpoint sum for the pole, and its error bound.
 
-    Both are divided by e^phi, where phi is the exponent of the integrand at the saddle point w. v = 1 - 1/w, and h is
-    the step of the midpoint rule. The term counts only where a tilted contour passes the pole; elsewhere the result is
-    0.
+    phi is the exponent of the integrand at the saddle point w; sum and term are in units of e^phi. v = 1 - 1/w, and h
+    is the step of the midpoint rule. The term counts only where a tilted contour passes the pole; elsewhere it is 0.
     """
     v = np.abs(at.pole)
     is_passed = v < np.where(at.pole >= 0, layout.left_tilt, layout.right_tilt)

@@ -42,13 +42,14 @@ class Population:
     """Logits theta_wi of the objects w at the 2n points i of a parent set, for the exponential mechanism.
 
     The mechanism draws w from the data D with the probability p(w|D), proportional to the exponential of the sum of
-    theta_wi over the points i of D. The logits of the nearest object are subtracted, and cancel in p(w|D). The parent
-    set is the population from which the data are drawn.
+    theta_wi over the points i of D. One object, with the smallest loss at a reference point r, has theta = 0 at every
+    point: its logits are subtracted from those of all objects, and cancel in p(w|D). The parent set is the population
+    from which the data are drawn.
 
     Attributes
     ----------
     changes : array, shape (objects, 2n)
-        theta_wi less theta_wr for a point r, which is the same for all objects.
+        theta_wi less theta_wr for the reference point r, the same for all w and i.
     logits : array, shape (objects, 2n)
         theta_wi.
     sum_error : float

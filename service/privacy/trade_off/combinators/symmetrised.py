@@ -402,7 +402,7 @@ def _is_capped(curve: AbstractTradeOff, epsilon: FloatArray, least: FloatArray) 
 
 
 def _placed(points: CurvePoints, at: BoolArray, others: CurvePoints) -> CurvePoints:
-    """Return `points` with the points `others` in place of the entries where the mask `at` is true."""
+    """Return `points` with the points `others`, one for each true value of the mask `at`, in place of these entries."""
     slope = EnclosureArray(points.log_slope.lower.copy(), points.log_slope.upper.copy())
     slope.lower[at], slope.upper[at] = others.log_slope.lower, others.log_slope.upper
     errors = placed(points.type_two_error, at, others.type_two_error)

@@ -92,7 +92,7 @@ Recorded = TypeVar("Recorded")
 
 
 class _Recorded(Generic[Recorded]):
-    """Function of arrays that records its complete results, so that an interrupted search can resume."""
+    """Function of arrays that keeps complete results by argument: an interrupted search finds them when it resumes."""
 
     def __init__(self, compute: Callable[[FloatArray], Recorded]) -> None:
         self._compute, self._left = compute, MOST_RECORDED
@@ -202,7 +202,9 @@ class SharedLevels:
         return low, high
 
     def _falls_above(self, alpha: FloatArray, high: FloatArray, found: _Found, at: IndexArray) -> BoolArray:
-        """Return whether the best level c is above 0 for each of the tiny rates alpha[at], a mask.
+        """Return whether the best level c seems to be above 0 for each of the tiny rates alpha[at], a mask.
+
+        No bound rests on it: a wrong choice of the side only widens them.
 
         The power is the minimum over c of g + k alpha, with the profile g at c and k = e^c. At these rates the sum is
         nearly 1 for c near 0, and levels up to `high` show whether it falls farther on. The enclosures narrow the
