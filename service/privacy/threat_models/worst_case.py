@@ -79,11 +79,11 @@ def _neighbours(relation: NeighboringRelation, records: int) -> Neighbours:
 
 
 def worst_of(models: Iterable[WorstCase]) -> WorstCase:
-    """Return a worst case that is at least as strong as every model at every rate, if its curves are known.
+    """Return a worst case that is at least as strong as each of one or more models, at every rate.
 
-    The result has the relation under which a record moves a release farthest, and the largest number of records, for at
-    least one model. An empty record is a special replacement of a record. Adding a record is at most as revealing as
-    replacing an empty record.
+    The result has the relation under which a record moves a release farthest, and the largest number of records. An
+    empty record is a special replacement of a record. Adding a record is at most as revealing as replacing an empty
+    record.
     """
     listed = list(models)
     return WorstCase(

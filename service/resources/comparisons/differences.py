@@ -116,7 +116,7 @@ def _power_of_ten(log10: float, side: int) -> float:
 
 
 def best_of(numbers: Sequence[ReadNumber], signs: Sequence[Sequence[Sign]]) -> tuple[list[int], bool]:
-    """Return the indices of the numbers with the best safe bound, and whether they are provably the best.
+    """Return the indices of the numbers with the most private safe bound, and whether they are provably the best.
 
     `signs[i][j]` says which of the numbers i (first) and j (second) is smaller. Numbers without an enclosure are never
     best and make the ranking uncertain.

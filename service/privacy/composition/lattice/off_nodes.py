@@ -99,7 +99,7 @@ class OffNodeLosses:
 
     @property
     def blur(self) -> float:
-        """Error bound in nats of the sum of a loss between nodes and a loss on the lattice."""
+        """Bound in nats of rounding in the sum of a loss between nodes and a loss on the lattice."""
         return self.loss_error + 8 * UNIT_ROUNDOFF * float(np.abs(self.losses).max())
 
 

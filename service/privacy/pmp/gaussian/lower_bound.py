@@ -87,7 +87,8 @@ def exposure_lower_bound(points: QueryPoints, size: int, bound: ExposureUpperBou
 
     Notes
     -----
-    In one dimension, and with all points, the bound is the parameter of the mechanism to about 1e-9.
+    In one dimension, and if `ExposureLowerBound.points` is the number of points of the population, the bound is the
+    parameter of the mechanism to about 1e-9.
     """
     exposed = bound.point
     line = _Line.through(points, size, exposed)

@@ -112,6 +112,8 @@ class _Recorded(Generic[Recorded]):
 class SharedLevels:
     """Search of the points of a curve from its privacy profile.
 
+    The points of all rates share the evaluations of the profile. A level is ln k for a likelihood ratio k.
+
     Parameters
     ----------
     profile, mirrored : LogProfile
