@@ -29,7 +29,7 @@ class SignedReport(NamedTuple):
 
 
 def report_sha256(report: bytes) -> str:
-    """Return the SHA-256 of a report without its signature, in hexadecimal digits."""
+    """Return the SHA-256 of `report`, from which the signature has to be removed, in hexadecimal digits."""
     return hashlib.sha256(report).hexdigest()
 
 

@@ -118,12 +118,12 @@ def corners_of(c: FloatArray, delta: FloatArray, first: float) -> tuple[IndexArr
 def limited_corners(
     rates: FloatArray, powers: FloatArray, most: float, reached: float
 ) -> tuple[FloatArray, FloatArray, BoolArray]:
-    """Return rates and powers of corners, limited to the power `most`, and the mask of the corners that count.
+    """Return rates and powers of corners, limited to the power `most`, and the mask of the corners to keep.
 
     `rates` and `powers`, shape (corners,), are corners of tangents by falling rate, and no tangent reaches the
     power `most` at a rate below `reached`. The curve may be in the range at rates where its tangents are beyond it.
     There its power is at most `most`, and the rate is at least `reached`. So the point (`reached`, `most`) takes
-    the place of all corners beyond the range.
+    the place of all corners with powers of at least `most`: the last of them is kept, with this point.
     """
     beyond = powers >= most
     if not beyond.any():

@@ -282,7 +282,8 @@ class TiltGrid:
     def _start_nearer(self, side: int) -> None:
         """Add the first tilt above 1/2 (`side` 1) or below (-1), nearer to 1/2 than that of a stronger loss.
 
-        The tilt is near because rare large losses (jumps) dominate a weak loss already a standard deviation from 1/2.
+        The offset from 1/2 is at most 1/2 over the standard deviation of the loss, or .75. Farther on, rare large
+        losses (jumps) dominate a weak loss.
         """
         offsets = np.unique(np.maximum(0.5 ** np.arange(1, _HALVINGS) / self.core_deviation, 0.75))[::-1]
         tilts = 0.5 + side * offsets

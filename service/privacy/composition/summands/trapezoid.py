@@ -162,7 +162,7 @@ class TrapezoidNodes:
 
         phi a and phi b are the densities of H1 and H0 with the normal density phi. The quantity of b is that of a at -x
         for a mirrored law, else 0. From ln of lower bounds of |A| and |B| the result is ln of an upper bound of
-        |A|^theta |B|^{1-theta} (`trapezoid.py`). theta is the tilt.
+        |A|^theta |B|^{1-theta}, since |A| and |B| are at most 1 (`trapezoid.py`). theta is the tilt.
         """
         low = np.minimum(theta, 0.0)
         return low * of_a + np.minimum(1 - theta, 0.0) * of_a[..., ::-1] if self.mirrored else low * of_a
