@@ -140,6 +140,7 @@ def _response(request: AssessmentsRequest, plans: AssessmentPlans, digest: str, 
     hazards = assessed_hazards(known.hazards, described, settled, numbers)
     texts = RunFacts(request.mechanism, run.threat_model, context, answers, gdp, everybody, hazards, settled.text)
     first = _attacker(run.threat_model, answers, summary=SUMMARIES["worst_case"], conditional=False, assumptions=())
+    weaker = ({**each, "assumptions": assessed(each["assumptions"], context)} for each in relaxed)
     return {
         "digest": digest,
         "engine_version": engine_version,
@@ -150,10 +151,7 @@ def _response(request: AssessmentsRequest, plans: AssessmentPlans, digest: str, 
         "judged_as": _judged_as(settled),
         "summary": run_summary(texts),
         "verdict": None if decided is None else decided["verdict"],
-        "threat_models": [
-            first,
-            *({**each, "assumptions": assessed(each["assumptions"], context)} for each in relaxed),
-        ],
+        "threat_models": [first, *weaker],
         "not_applicable": others,
         "gdp": gdp,
         "one_point": point,
