@@ -29,6 +29,7 @@ from service.privacy.numerics.work import Argument, Result, count_work, within_t
 from service.privacy.trade_off.bounded_tests import BoundedTests
 from service.privacy.trade_off.enclosed import caps
 from service.privacy.trade_off.enclosed.decreasing_root import decreasing_root
+from service.privacy.trade_off.enclosed.logs import placed
 
 A_READING, A_NUMBER = 100.0, 0.3
 """Approximate work of an evaluation, and of every number in it, in microseconds. Closed forms count nothing else."""
@@ -58,6 +59,13 @@ class CurvePoints:
     def __getitem__(self, at: IndexArray | BoolArray | slice) -> CurvePoints:
         """Return the points of the curve at the indices `at`."""
         return CurvePoints(self.type_two_error[at], self.power[at], self.log_slope[at])
+
+    def replaced(self, at: BoolArray, others: CurvePoints) -> CurvePoints:
+        """Return these points with `others`, one for each true value of the mask `at`, in place of these entries."""
+        slope = EnclosureArray(self.log_slope.lower.copy(), self.log_slope.upper.copy())
+        slope.lower[at], slope.upper[at] = others.log_slope.lower, others.log_slope.upper
+        errors = placed(self.type_two_error, at, others.type_two_error)
+        return CurvePoints(errors, placed(self.power, at, others.power), slope)
 
 
 class AbstractTradeOff(ABC):

@@ -10,11 +10,11 @@ import numpy as np
 from typing_extensions import override
 
 from service.privacy.enclosure import Enclosure, EnclosureArray
-from service.privacy.numerics.arrays import BoolArray, FloatArray
+from service.privacy.numerics.arrays import FloatArray
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 from service.privacy.trade_off.combinators.extreme_of import ExtremeOf
 from service.privacy.trade_off.delegating import DelegatingCurve
-from service.privacy.trade_off.enclosed.logs import log_ends
+from service.privacy.trade_off.enclosed.logs import log_ends, placed
 
 RARE: Final = 1e-25
 """Rates, type II errors and deltas below which the second curve serves."""
@@ -86,11 +86,7 @@ class RareNumbers(DelegatingCurve):
                 EnclosureArray.from_logs(np.minimum(log_rate, power), power),
                 found.log_slope,
             )
-        return CurvePoints(
-            _replaced(points.type_two_error, tiny, found.type_two_error),
-            _replaced(points.power, tiny, found.power),
-            _replaced(points.log_slope, tiny, found.log_slope),
-        )
+        return points.replaced(tiny, found)
 
     @override
     def _profile_formula(self, epsilon: FloatArray) -> EnclosureArray:
@@ -101,7 +97,7 @@ class RareNumbers(DelegatingCurve):
         found = self._rare.profile(epsilon[tiny])
         if self.is_one_sided:
             found = EnclosureArray(np.maximum(-np.expm1(np.minimum(epsilon[tiny], 0.0)), 0.0), found.upper)
-        return _replaced(known, tiny, found)
+        return placed(known, tiny, found)
 
     @override
     def _epsilon_formula(self, delta: float) -> Enclosure:
@@ -120,20 +116,3 @@ def with_rare_numbers(
         return RareNumbers(curve, rare, ratios)
     first, *others = curve.curves
     return type(curve)([RareNumbers(first, rare, ratios), *others])
-
-
-def _replaced(bounds: EnclosureArray, where: BoolArray, found: EnclosureArray) -> EnclosureArray:
-    """Return `bounds` with the entries `found` at the indices for which `where` is true."""
-    if bounds.log_lower is None or bounds.log_upper is None or found.log_lower is None or found.log_upper is None:
-        pairs = [(bounds.lower, found.lower), (bounds.upper, found.upper)]
-    else:
-        pairs = [
-            (bounds.lower, found.lower),
-            (bounds.upper, found.upper),
-            (bounds.log_lower, found.log_lower),
-            (bounds.log_upper, found.log_upper),
-        ]
-    columns = [np.array(one) for one, _ in pairs]
-    for column, (_, other) in zip(columns, pairs, strict=True):
-        column[where] = other
-    return EnclosureArray(*columns)

@@ -166,8 +166,8 @@ class Symmetrised(AbstractTradeOff):
         if not own.all():
             open_at = np.flatnonzero(left)[~own]
             hull = self._hull(alpha[open_at], first[open_at], second[~own])
-            second = _placed(second, ~own, hull)
-        return _placed(first, left, second)
+            second = second.replaced(~own, hull)
+        return first.replaced(left, second)
 
     def _hull(self, alpha: FloatArray, first: CurvePoints, second: CurvePoints) -> CurvePoints:
         """Return points of the symmetrised curve at the rates `alpha`.
@@ -399,14 +399,6 @@ def _is_capped(curve: AbstractTradeOff, epsilon: FloatArray, least: FloatArray) 
             break
         found[order[capped]] = True
     return found
-
-
-def _placed(points: CurvePoints, at: BoolArray, others: CurvePoints) -> CurvePoints:
-    """Return `points` with the points `others`, one for each true value of the mask `at`, in place of these entries."""
-    slope = EnclosureArray(points.log_slope.lower.copy(), points.log_slope.upper.copy())
-    slope.lower[at], slope.upper[at] = others.log_slope.lower, others.log_slope.upper
-    errors = placed(points.type_two_error, at, others.type_two_error)
-    return CurvePoints(errors, placed(points.power, at, others.power), slope)
 
 
 def _log_sum(first: FloatArray, second: FloatArray, side: int) -> FloatArray:
