@@ -34,7 +34,7 @@ from service.resources.curves import CURVES
 from service.resources.estimates import ANSWER, INLINE_LIMIT, MOST_LOOKED_AT, UNPRICED
 from service.resources.parts import mechanism_of, options_of, threat_model_of
 from service.settings import Settings
-from tests.resources.request_space import LATER, any_request, body
+from tests.resources.request_space import ELEMENTS, LATER, TRIALS, any_request, body
 from tests.slow_marker import sample_of, thorough
 
 REQUESTS = 400
@@ -104,6 +104,7 @@ def test_event_loop_runs_only_listed_closed_forms(seed: int) -> None:
     inline = 0
     for name, request, quote in quoted(seed):
         if not quote.inline:
+            assert quote.prepared is None or pickle.dumps(quote.prepared)
             continue
         inline += 1
         assert quote.cost <= INLINE_LIMIT
@@ -132,6 +133,28 @@ def test_plans_of_every_composition_travel_to_workers() -> None:
             continue
         sent += quote.prepared is not None and len(pickle.dumps(quote.prepared)) > 0
     assert sent > 100
+
+
+def short_run(random: np.random.Generator) -> dict[str, Any]:
+    """Draw a run in reach of the laws of short runs (`short_runs/reach.py`)."""
+    noise, rate = float(random.uniform(0.4, 1.9)), float(10 ** random.uniform(-4, -1))
+    return {"type": "dpsgd", "noise_multiplier": noise, "sample_rate": rate, "steps": int(random.integers(2, 13))}
+
+
+def test_plans_of_every_selection_travel_to_workers() -> None:
+    sent = 0
+    for index, (kind, law) in enumerate(itertools.product(["short run", *ELEMENTS, *LATER], TRIALS)):
+        random = np.random.default_rng([32, index])
+        trial = short_run(random) if kind == "short run" else {**ELEMENTS, **LATER}[kind](random)
+        selected = {"type": "selected", "mechanism": trial, "trials": {"type": law, **TRIALS[law](random)}}
+        asked = {"mechanism": selected, "questions": [{"type": "epsilon", "delta": 1e-5}]}
+        try:
+            quote = BOUNDS.quote(BoundsRequest.model_validate_json(json.dumps(asked)))
+        except (ValidationError, PrivacyComputationError):
+            assert kind != "short run"
+            continue
+        sent += quote.prepared is not None and len(pickle.dumps(quote.prepared)) > 0
+    assert sent > 40
 
 
 @pytest.mark.parametrize(("requests", "least"), [(30, 2), thorough(80, 10)])

@@ -143,13 +143,13 @@ def _short(
     steps = steps_of(mechanism, neighbours)
     if not is_short_run(steps):
         return None
+    return partial(_curves_of_short_run, steps)
 
-    def made() -> TradeOffPair | None:
-        from service.privacy.composition.short_runs.curves import short_run
 
-        return short_run(steps)
+def _curves_of_short_run(steps: Steps) -> TradeOffPair | None:
+    from service.privacy.composition.short_runs.curves import short_run
 
-    return made
+    return short_run(steps)
 
 
 def _attained_as_a_whole(
