@@ -61,7 +61,20 @@ class CurvePoints:
         return CurvePoints(self.type_two_error[at], self.power[at], self.log_slope[at])
 
     def replaced(self, at: BoolArray, others: CurvePoints) -> CurvePoints:
-        """Return these points with `others`, one for each true value of the mask `at`, in place of these entries."""
+        """Return these points with others in place of some.
+
+        Parameters
+        ----------
+        at : BoolArray
+            Mask of the points to replace.
+        others : CurvePoints
+            One point for each true value of the mask.
+
+        Returns
+        -------
+        CurvePoints
+            New points; these stay unchanged.
+        """
         slope = EnclosureArray(self.log_slope.lower.copy(), self.log_slope.upper.copy())
         slope.lower[at], slope.upper[at] = others.log_slope.lower, others.log_slope.upper
         errors = placed(self.type_two_error, at, others.type_two_error)
