@@ -1,0 +1,65 @@
+"""Curves of losses with finitely many values, against the polygon of their masses in many digits."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import mpmath
+import numpy as np
+import pytest
+
+from service.privacy.composition.planning import choose
+from service.privacy.mechanisms.neighbours import ONE_REPLACED, Neighbours
+from tests.privacy.cases import built
+
+mp: Any = mpmath
+DIGITS: Final = 700
+"""Digits of the oracle: 1 - alpha and its type II error are tiny where alpha is near 1."""
+
+
+def discrete_laplace(random: np.random.Generator) -> tuple[dict[str, Any], list[tuple[Any, Any]]]:
+    """Draw noise on a count that a record moves by some integer; return its masses under H0 and H1 by falling loss."""
+    scale, moved = float(10 ** random.uniform(-1, 3)), int(random.integers(1, 6))
+    fall = mp.exp(-1 / mp.mpf(scale))
+    inner = [(1 - fall) / (1 + fall) * fall**x for x in range(moved + 1)]
+    masses = [(inner[moved - x], inner[x]) for x in range(1, moved)]
+    ends = fall**moved / (1 + fall), 1 / (1 + fall)
+    spec = {"type": "discrete_laplace", "scale": scale, "sensitivity": moved}
+    return spec, [ends, *masses, ends[::-1]]
+
+
+def randomized_response(random: np.random.Generator) -> tuple[dict[str, Any], list[tuple[Any, Any]]]:
+    """Draw a report of one of several values; return its masses under H0 and H1 by falling loss."""
+    epsilon, options = float(10 ** random.uniform(-6, 2)), int(random.choice([3, 10, 10**6]))
+    ratio = mp.exp(epsilon)
+    every = ratio + options - 1
+    spec = {"type": "randomized_response", "epsilon": epsilon, "options": options}
+    return spec, [(1 / every, ratio / every), ((options - 2) / every,) * 2, (ratio / every, 1 / every)]
+
+
+def largest_power(masses: list[tuple[Any, Any]], alpha: Any) -> Any:
+    """Return the power at a rate: the Neyman-Pearson test adds outcomes by falling loss, and a part of the last one."""
+    rate, power = mp.mpf(0), mp.mpf(0)
+    for absent, present in masses:
+        if rate + absent >= alpha:
+            return power + present / absent * (alpha - rate)
+        rate, power = rate + absent, power + present
+    return mp.mpf(1)
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize(
+    ("draw", "neighbours"), [(discrete_laplace, Neighbours()), (randomized_response, ONE_REPLACED)]
+)
+def test_points_at_tiny_rates_and_errors_are_enclosed(draw: Any, neighbours: Neighbours, seed: int) -> None:
+    random = np.random.default_rng([20261202, seed])
+    with mp.workdps(DIGITS):
+        spec, masses = draw(random)
+        rates = np.concatenate([10.0 ** random.uniform(-307, 0, 60), 1 - 10.0 ** random.uniform(-15, 0, 10)])
+        curve = choose.pair(built(spec), "auto", neighbours).add
+        for alpha, point in zip(rates, curve.points(rates).type_two_error, strict=True):
+            assert point.lower <= 1 - largest_power(masses, mp.mpf(float(alpha))) <= point.upper
+        for alpha, point in zip(rates, curve.power(rates), strict=True):
+            truth = largest_power(masses, mp.mpf(float(alpha)))
+            assert point.lower <= truth <= point.upper
+            assert point.upper - point.lower <= 1e-11 * point.upper
