@@ -57,9 +57,9 @@ def test_points_at_tiny_rates_and_errors_are_enclosed(draw: Any, neighbours: Nei
         spec, masses = draw(random)
         rates = np.concatenate([10.0 ** random.uniform(-307, 0, 60), 1 - 10.0 ** random.uniform(-15, 0, 10)])
         curve = choose.pair(built(spec), "auto", neighbours).add
-        for alpha, point in zip(rates, curve.points(rates).type_two_error, strict=True):
-            assert point.lower <= 1 - largest_power(masses, mp.mpf(float(alpha))) <= point.upper
-        for alpha, point in zip(rates, curve.power(rates), strict=True):
-            truth = largest_power(masses, mp.mpf(float(alpha)))
-            assert point.lower <= truth <= point.upper
-            assert point.upper - point.lower <= 1e-11 * point.upper
+        errors, powers = curve.points(rates).type_two_error, curve.power(rates)
+        for index, alpha in enumerate(rates.tolist()):
+            truth = largest_power(masses, mp.mpf(alpha))
+            assert errors.lower[index] <= 1 - truth <= errors.upper[index]
+            assert powers.lower[index] <= truth <= powers.upper[index]
+            assert powers.upper[index] - powers.lower[index] <= 1e-11 * powers.upper[index]
