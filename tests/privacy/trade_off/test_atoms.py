@@ -63,3 +63,25 @@ def test_points_at_tiny_rates_and_errors_are_enclosed(draw: Any, neighbours: Nei
             assert errors.lower[index] <= 1 - truth <= errors.upper[index]
             assert powers.lower[index] <= truth <= powers.upper[index]
             assert powers.upper[index] - powers.lower[index] <= 1e-11 * powers.upper[index]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_deltas_next_to_the_smallest_double_are_enclosed(seed: int) -> None:
+    """A rare report has delta(x) = p (e^epsilon - e^x)/(e^epsilon + k - 1), which may be below 1e-308."""
+    random = np.random.default_rng([20261206, seed])
+    rate, epsilon = 10.0 ** random.uniform(-307, -295), 10.0 ** random.uniform(-3, 1)
+    options = 10 ** int(random.integers(1, 12))
+    report = {"type": "randomized_response", "epsilon": epsilon, "options": options}
+    spec = {"type": "poisson_sampled", "sample_rate": rate, "mechanism": report}
+    curve = choose.pair(built(spec), "auto", ONE_REPLACED).add
+    thresholds = random.uniform(0, epsilon, 12)
+    with mp.workdps(40):
+        size, ratio = mp.mpf(rate) / (mp.exp(epsilon) + options - 1), mp.exp(epsilon)
+        found = curve.profile(thresholds)
+        for index, threshold in enumerate(thresholds.tolist()):
+            truth = size * (ratio - mp.exp(threshold))
+            assert found.lower[index] <= truth <= found.upper[index]
+            delta = float(truth)
+            ends = curve.epsilon(delta)
+            assert delta == 0 or ends.lower <= max(mp.log(ratio - delta / size), 0) <= ends.upper
+    assert curve.profile_at(epsilon).upper == 0
