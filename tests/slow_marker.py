@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import pytest
 
-MOST_CASES: Final = 6
+MOST_CASES: Final = 4
 """Number of cases that `make test` runs of a test in `SAMPLED`, unless the test has `sample_of`."""
 SAMPLED: Final = ("tests/privacy/", "tests/resources/")
 

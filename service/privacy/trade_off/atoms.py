@@ -22,6 +22,8 @@ TESTS_AROUND: Final = np.arange(-6, 7)
 """Distances of the tests next to a log slope, in losses."""
 MOST_TESTS: Final = 6_000
 """Largest number of losses at all of which there are tests."""
+LARGEST_LOSS: Final = 1_400.0
+"""Largest loss (nats) that counts: its likelihood ratio, times the smallest positive double, is above 1."""
 
 
 @final
@@ -116,6 +118,11 @@ class AtomsTradeOff(AbstractTradeOff):
         size = float(np.abs(law.losses).max()) + float(np.abs(law.log_above[0]).max())
         return law.log_above[2] + 2 * law.position_error + running_sum_error(law.size) + 8 * UNIT_ROUNDOFF * (1 + size)
 
+    @property
+    def _underflow(self) -> float:
+        """Bound of the absolute error of a delta that comes from terms below the smallest normal double."""
+        return 8 * (self.law.size + 1) * SMALLEST
+
     @override
     def _profile_formula(self, epsilon: FloatArray) -> EnclosureArray:
         value, slack = self._delta(epsilon)
@@ -125,8 +132,8 @@ class AtomsTradeOff(AbstractTradeOff):
     def _delta(self, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return delta at each epsilon (nats), and a bound of the absolute part of its error; shape (m,) each.
 
-        The absolute part comes from errors of the losses and from masses that the law leaves out. Rounding adds the
-        relative error `_relative`.
+        The absolute part comes from errors of the losses, from masses that the law leaves out, and from terms that
+        underflow. Rounding adds the relative error `_relative`.
         """
         law = self.law
         above = np.searchsorted(-law.losses, -epsilon)  # number of losses above epsilon
@@ -136,11 +143,12 @@ class AtomsTradeOff(AbstractTradeOff):
         value = np.where(above > 0, self._deltas[at] + height * -np.expm1(-distance), 0.0)
         off = law.position_error
         beyond = (above == 0) & (epsilon >= law.losses[0] + off)
-        return value, np.where(beyond, 0.0, 2 * off * height * np.exp(-distance)) + 4 * law.dropped
+        moved = 2 * off * height * np.exp(-distance) + self._underflow
+        return value, np.where(beyond, 0.0, moved) + 4 * law.dropped
 
     @override
     def _epsilon_formula(self, delta: float) -> Enclosure:
-        slack = 4 * self.law.dropped
+        slack = 4 * self.law.dropped + self._underflow
         relative = self._relative + 32 * UNIT_ROUNDOFF
         low = self._root((delta + slack) / (1 - relative))
         high = self._root((delta - slack) / (1 + relative)) if delta > slack else math.inf
@@ -192,8 +200,8 @@ class _Points:
         since = np.where(large, self.below[edge] - (1 - alpha), alpha - self.above[edge])
         until = np.where(large, (1 - alpha) - self.below[edge + 1], self.above[edge + 1] - alpha)
         # Distances of the computed and the true corners of the edge.
-        left = self.relative * np.where(large, self.below[edge], self.above[edge])
-        right = self.relative * np.where(large, self.below[edge + 1], self.above[edge + 1])
+        left = self.relative * np.where(large, self.below[edge], self.above[edge]) + 8 * SMALLEST
+        right = self.relative * np.where(large, self.below[edge + 1], self.above[edge + 1]) + 8 * SMALLEST
         near_left, near_right = since <= left, until <= right
         steepest = np.where(near_left, law.losses[np.maximum(edge - 1, 0)], loss)
         flattest = np.where(near_right, law.losses[np.minimum(edge + 1, n - 1)], loss)
@@ -207,7 +215,7 @@ class _Points:
         )
 
     def _outward(self, value: FloatArray, slack: FloatArray, rounding: FloatArray) -> EnclosureArray:
-        relative, most = self.relative + rounding, slack + 4 * self.law.dropped + SMALLEST
+        relative, most = self.relative + rounding, slack + 4 * self.law.dropped + 8 * SMALLEST
         lower, upper = value * (1 - relative) - most, value * (1 + relative) + most
         return with_logs(np.clip(lower, 0.0, 1.0), np.clip(upper, 0.0, 1.0))
 
@@ -221,6 +229,11 @@ class _Points:
 
 
 def _scaled(length: FloatArray, loss: FloatArray) -> FloatArray:
-    """Return e^`loss` `length` for lengths in [0, about 1]; negative lengths count as 0. All arrays have one shape."""
-    with np.errstate(divide="ignore"):
-        return np.exp(np.minimum(loss + np.log(np.maximum(length, 0.0)), 1.0))
+    """Return e^`loss` `length` for lengths in [0, about 1]; negative lengths count as 0. All arrays have one shape.
+
+    Its relative error is at most 2 FUNCTION_ERROR + 2 u, however short a length is. The sum of `loss` and ln `length`
+    would have an error in proportion to the logarithm.
+    """
+    half = np.exp(0.5 * np.minimum(loss, LARGEST_LOSS))
+    with np.errstate(over="ignore"):
+        return np.minimum(half * np.maximum(length, 0.0) * half, np.e)

@@ -28,6 +28,7 @@ from service.privacy.enclosure import EnclosureArray
 from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
 from service.privacy.numerics.work import is_spent
 from service.privacy.trade_off.abstract import CurvePoints
+from service.privacy.trade_off.enclosed.logs import logs_of_guess
 
 if TYPE_CHECKING:
     from service.privacy.composition.inversion.deformed.run import DeformedRun
@@ -232,8 +233,9 @@ class _Rates(_Query):
 
     def __init__(self, contours: DirectionContours, alpha: FloatArray, rows: int) -> None:
         n = len(alpha)
-        known = Readings(np.stack([np.log(alpha), np.full(n, -np.inf), np.full(n, -np.inf)]), np.zeros((3, n)))
-        known.upper[1], known.upper[2] = np.log1p(-alpha), np.inf
+        least, most = logs_of_guess(alpha)
+        known = Readings(np.stack([least, np.full(n, -np.inf), np.full(n, -np.inf)]), np.zeros((3, n)))
+        known.upper[1], known.upper[2] = most, np.inf
         super().__init__(
             contours, alpha, known, contours.run.level_orders(np.minimum(alpha, 1 - alpha), abs(ndtri(alpha))), rows
         )

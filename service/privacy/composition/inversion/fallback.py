@@ -117,7 +117,7 @@ class FallbackBounds:
     def _log_power(self, alpha: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return `(lower, upper)`, bounds of ln power at false positive rates `alpha` in (0, 1), each of shape (n,)."""
         points = self._gaussian.points(alpha)
-        lower = np.maximum(np.log(points.power.lower), np.log(-np.expm1(self._log_missed(alpha))) - _SLACK)
+        lower = np.maximum(log_ends(points.power)[0], np.log(-np.expm1(self._log_missed(alpha))) - _SLACK)
         if self._reflected:
             lower = np.fmax(lower, self._next_to_the_largest_loss(alpha))
             upper = np.log(self._gaussian.points(self._boosted(alpha)).power.upper)
@@ -175,7 +175,7 @@ class FallbackBounds:
         """
         points = self._gaussian.points(alpha)
         missed = self._log_missed(alpha)
-        upper = np.minimum(np.log(points.type_two_error.upper), missed + _SLACK * (1 + np.abs(missed)))
+        upper = np.minimum(log_ends(points.type_two_error)[1], missed)
         if self._reflected:
             lower = np.log(self._gaussian.points(self._boosted(alpha)).type_two_error.lower)
         else:
@@ -185,12 +185,15 @@ class FallbackBounds:
         return lower - _SLACK * (1 + np.abs(np.where(np.isfinite(lower), lower, 0.0))), upper
 
     def _log_missed(self, alpha: FloatArray) -> FloatArray:
+        """Return an upper bound of ln of the smallest type II error at the rates alpha, shape (n,), by Markov."""
         tilts, log_moment = self._tilts
         inside = tilts < 1
         if not inside.any():
             return np.zeros_like(alpha)
-        markov = (log_moment[inside] - (1 - tilts[inside]) * np.log(alpha)[:, None]).min(axis=1)
-        return np.minimum(np.logaddexp(markov, self._log_truncated), 0.0)
+        log_alpha = np.log(alpha)[:, None]
+        rounding = _SLACK * (1 + np.abs(log_moment[inside]) + np.abs(log_alpha))
+        markov = (log_moment[inside] - (1 - tilts[inside]) * log_alpha + rounding).min(axis=1)
+        return np.minimum(np.logaddexp(markov, self._log_truncated) * (1 - _SLACK) + _SLACK, 0.0)
 
     @property
     def _log_truncated(self) -> float:

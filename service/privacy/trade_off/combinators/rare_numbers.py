@@ -14,7 +14,7 @@ from service.privacy.numerics.arrays import FloatArray
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 from service.privacy.trade_off.combinators.extreme_of import ExtremeOf
 from service.privacy.trade_off.delegating import DelegatingCurve
-from service.privacy.trade_off.enclosed.logs import log_ends, placed
+from service.privacy.trade_off.enclosed.logs import log_ends, logs_of_guess, placed
 
 RARE: Final = 1e-25
 """Rates, type II errors and deltas below which the second curve serves."""
@@ -79,7 +79,7 @@ class RareNumbers(DelegatingCurve):
             return points
         found = self._rare.points(alpha[tiny])
         if self.is_one_sided:  # lower bounds of powers belong to the second curve, and may contradict the first one
-            log_rate, log_rest = np.log(alpha[tiny]), np.log1p(-alpha[tiny])
+            log_rate, log_rest = logs_of_guess(alpha[tiny])
             error, power = log_ends(found.type_two_error)[0], log_ends(found.power)[1]
             found = CurvePoints(
                 EnclosureArray.from_logs(error, np.maximum(error, log_rest)),

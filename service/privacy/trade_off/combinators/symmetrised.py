@@ -14,7 +14,7 @@ from service.privacy.numerics.arrays import BoolArray, FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 from service.privacy.trade_off.combinators.extremes import larger, largest
-from service.privacy.trade_off.enclosed.logs import log, log_down, log_ends, log_up, logged, placed
+from service.privacy.trade_off.enclosed.logs import log, log_down, log_ends, log_up, logged, logs_of_guess, placed
 
 HALVINGS = 60
 SLACK = 2 * FUNCTION_ERROR
@@ -176,7 +176,7 @@ class Symmetrised(AbstractTradeOff):
         """
         at_first, at_second = first.log_slope, second.log_slope
         tangents = self._tangents(at_first, at_second)
-        log_alpha = np.log(alpha)
+        log_alpha, (least, most) = np.log(alpha), logs_of_guess(alpha)
         lowest = np.maximum(log_ends(first.power)[0], log_ends(second.power)[0])
         highest = np.zeros_like(alpha)
         for slope, profile in tangents.candidates:
@@ -194,11 +194,11 @@ class Symmetrised(AbstractTradeOff):
                 left[loose], right[loose], alpha[loose], lowest[loose], at_first[loose], at_second[loose]
             )
         if self.is_one_sided:  # lower bounds of powers may contradict the upper ones
-            lowest = np.minimum(log_alpha, highest)
+            lowest = np.minimum(least, highest)
         power = EnclosureArray.from_logs(self._in_order(lowest, highest, "power"), highest)
         log_low, log_high = self._type_two_errors(alpha, first, second, middle, tangents, power)
         if self.is_one_sided:
-            log_high = np.maximum(np.log1p(-alpha), log_low)
+            log_high = np.maximum(most, log_low)
         log_low = self._in_order(log_low, log_high, "type II error")
         errors = EnclosureArray.from_logs(log_low, np.minimum(log_high, 0.0))
         return CurvePoints(errors, power, EnclosureArray(left, right))

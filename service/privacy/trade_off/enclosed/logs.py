@@ -78,6 +78,22 @@ def log_up(values: FloatArray) -> FloatArray:
     return log(values) * (1 - FUNCTION_ERROR)
 
 
+def logs_of_guess(alpha: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return a lower bound of the ln power of a guess, and an upper bound of the logarithm of its type II error.
+
+    Parameters
+    ----------
+    alpha : array
+        False positive rates in (0, 1). A guess has the power alpha and the type II error 1 - alpha.
+
+    Returns
+    -------
+    (array, array)
+        ln(alpha) rounded down, and ln(1 - alpha) rounded up.
+    """
+    return log_down(alpha), np.log1p(-alpha) * (1 - FUNCTION_ERROR)
+
+
 def log_ends(bounds: EnclosureArray) -> tuple[FloatArray, FloatArray]:
     """Return the logarithms of both bounds of enclosures.
 

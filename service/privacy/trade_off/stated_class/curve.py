@@ -41,6 +41,7 @@ from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.balls import doubles, log_doubles
 from service.privacy.numerics.work import count_work, is_spent
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
+from service.privacy.trade_off.enclosed.logs import logs_of_guess
 from service.privacy.trade_off.stated_class.boundary import AbstractFrontier, BoundaryPoint, ChainFrontier, logistic
 from service.privacy.trade_off.stated_class.frontiers import SymmetricFrontier
 from service.privacy.trade_off.stated_class.region import AbstractRegion
@@ -104,7 +105,8 @@ class AbstractClassTradeOff(AbstractTradeOff):
     @override
     def _points_formula(self, alpha: FloatArray) -> CurvePoints:
         logs = np.empty((4, alpha.size))
-        logs[0], logs[1], logs[2], logs[3] = -np.inf, np.log1p(-alpha), np.log(alpha), 0.0
+        logs[0], logs[3] = -np.inf, 0.0
+        logs[2], logs[1] = logs_of_guess(alpha)
         with ctx.workprec(self.frontier.bits):
             for index, rate in enumerate(alpha.tolist()):
                 if is_spent():  # the remaining rates keep the bounds of guessing
