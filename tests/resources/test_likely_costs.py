@@ -53,7 +53,40 @@ def _few_records(random: Generator) -> tuple[str, Spec]:
     return "pmp_gaussian", {"points": points, "query": "sum", "noise_std": noise, "delta": delta}
 
 
-KINDS: Final = (_small_loss, _laplace_sums, _selection, _few_records)
+def _run_on_lattices(random: Generator) -> Spec:
+    parts = [
+        {"type": "exponential", "epsilon": log_uniform(random, 0.3, 2.0)},
+        {"type": "gaussian", "noise_multiplier": log_uniform(random, 1.0, 4.0)},
+    ]
+    return {"type": "composed", "mechanisms": parts}
+
+
+def _tiny_on_lattices(random: Generator) -> tuple[str, Spec]:
+    run = _run_on_lattices(random)
+    asked = {"type": "trade_off", "false_positive_rates": [log_uniform(random, 1e-150, 1e-50)]}
+    return "bounds", {"mechanism": run, "questions": [asked]}
+
+
+def _list_on_lattices(random: Generator) -> tuple[str, Spec]:
+    grid = {"spacing": "log_mirrored", "smallest": 1e-25, "count": 50}
+    return "curves", {"mechanism": _run_on_lattices(random), "grid": grid}
+
+
+def _exponentials(random: Generator) -> tuple[str, Spec]:
+    epsilon, steps = log_uniform(random, 0.1, 1.0), int(random.integers(10, 60))
+    run = {"type": "repeated", "steps": steps, "mechanism": {"type": "exponential", "epsilon": epsilon}}
+    return "bounds", {"mechanism": run, "questions": [{"type": "epsilon", "delta": log_uniform(random, 1e-9, 1e-4)}]}
+
+
+KINDS: Final = (
+    _small_loss,
+    _laplace_sums,
+    _selection,
+    _few_records,
+    _tiny_on_lattices,
+    _list_on_lattices,
+    _exponentials,
+)
 
 
 def counted(name: str, body: Spec) -> tuple[float, float]:

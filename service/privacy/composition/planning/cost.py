@@ -50,11 +50,11 @@ CONTOUR: Final = CostModel(1_000, 7_000, 20)
 CONTOURS_OF_MU: Final = 50_000.0
 """Cost of the thresholds of the search for mu, each with its own contour, unless the run reveals nearly everything."""
 TWO_STEPS: Final = CostModel(3_000, 170_000, 5_000)
-LATTICES: Final = CostModel(6_000, 18_000, 80, search_mu=1_000_000)
+LATTICES: Final = CostModel(6_000, 18_000, 80, search_mu=1_000_000, tilts=12.0)
 """Points of mu deep in the tails need additional lattices (`search_mu`)."""
 LONGEST_SEARCH: Final = 1_500_000
 """Largest cost of the search for mu, however long the run: the search ends with the allowance of work."""
-RECURSION: Final = CostModel(500, 1_000, 600, one_curve=True)
+RECURSION: Final = CostModel(4_000, 1_000, 600, one_curve=True)
 SERIES: Final = CostModel(2_500, 300, 4, reuse=1)
 SADDLEPOINT: Final = CostModel(9_000, 7_000, 120)
 SAMPLED_RUN: Final = CostModel(0, 500, 10)
@@ -116,8 +116,9 @@ SMALL_LOSS, MU_OF_SMALL_LOSS = 1e-4, 100_000.0
 BESIDE_EXPONENTIALS, OF_MANY_EXPONENTIALS, MU_OF_MANY_EXPONENTIALS = 3.0, 14.0, 4.0
 """Ratios of the cost of lattices beside an adaptive composition, whose two bounds each have their own law: beside few
 steps, and beside as many as a recursion takes. The last ratio is that of the search for mu beside many steps."""
-FINER: Final = 4.0
-"""Ratio of the cost of lattices for a tolerance below the default."""
+FINER, FINEST = 0.25, 10.0
+"""Power of the ratio of the default tolerance to a smaller one with which the cost of lattices grows, and the largest
+ratio of that cost: lattices end at a largest size."""
 SHARE_OF_A_PART: Final = 1 / 10
 """Share of the cost that every further kind of step adds."""
 CLASS_ON_LATTICE: Final = 400_000
@@ -235,8 +236,8 @@ def lattices(steps: Steps, options: EngineOptions) -> CostModel:
     The engine rounds the losses of the steps to a lattice, whose size follows from `options.relative_tolerance`. Equal
     steps are a power of one transform, so that their number does not change the cost.
     """
-    finer = FINER if options.relative_tolerance < DEFAULT_OPTIONS.relative_tolerance else 1.0
-    model = LATTICES.scaled(finer * (1 + SHARE_OF_A_PART * (len(steps) - 1)))
+    finer = max(DEFAULT_OPTIONS.relative_tolerance / options.relative_tolerance, 1.0) ** FINER
+    model = LATTICES.scaled(min(finer, FINEST) * (1 + SHARE_OF_A_PART * (len(steps) - 1)))
     classes = sum(isinstance(step, DominatingPolygon | StatedDivergences) for step, _ in steps)
     model = replace(model, build=model.build + CLASS_ON_LATTICE * classes, limits_need_curve=classes > 0)
     search = 0.0 if any(map(_reveals_all, (step for step, _ in steps))) else min(model.search_mu, LONGEST_SEARCH)
