@@ -43,6 +43,8 @@ INLINE_LIMIT: Final = 10_000
 for which the loop may be blocked, since first evaluations in a busy process take longer."""
 EXTREME_MU, EXTREME_RATE = 4, 1e-25
 """Factor of the cost of mu over a range that extends below this rate. Rates of 0 are not searched."""
+TINY: Final = 1e-20
+"""Largest tiny probability. Lattices that are accurate for ordinary numbers say little about it."""
 UNCERTAINTY: Final = 32.0
 """Largest factor by which estimates may be too high."""
 UNCERTAINTY_OF_GROUND_TRUTHS: Final = 4.0
@@ -208,7 +210,30 @@ def _needs_only_extreme_ratios(question: QuestionSpec) -> bool:
             return False
 
 
+def _is_tiny(question: QuestionSpec) -> bool:
+    # whether an answer is about a tiny probability other than a type II error
+    match question:
+        case TradeOffQuestion():
+            return any(0 < rate < TINY for rate in question.false_positive_rates)
+        case EpsilonQuestion():
+            return 0 < question.delta < TINY
+        case ReconstructionQuestion():
+            return 0 < (question.baseline_success or 0.0) < TINY
+        case AttackAccuracyQuestion(false_positive_rate=None):
+            return 0 < question.prior < TINY
+        case AttackAccuracyQuestion() | PositivePredictiveValueQuestion() | NegativePredictiveValueQuestion():
+            return 0 < (question.false_positive_rate or 0.0) < TINY
+        case _:
+            return False
+
+
 def _question_cost(question: QuestionSpec, costs: ReadingCosts) -> float:
+    if isinstance(question, TradeOffQuestion):
+        return costs.points(len(question.false_positive_rates), tiny=_is_tiny(question))
+    return _number_cost(question, costs) * (costs.tiny if costs.tiny > 1 and _is_tiny(question) else 1.0)
+
+
+def _number_cost(question: QuestionSpec, costs: ReadingCosts) -> float:
     # without a default case, so that a type checker reports a missing type of question
     match question:
         case TradeOffQuestion():

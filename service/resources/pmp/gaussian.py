@@ -38,11 +38,11 @@ WORST_CASE_SOURCE: Final = (
     "Balle and Wang 2018, Theorem 8, with sensitivity 2 C (sum) or 2 C/n (mean) for a replaced record"
 )
 
-BASE_COST: Final = 3_000
-LARGEST_LINE_COST, SUM_COST = 2_500_000, 80
-"""Largest cost of the lower bound, and the cost of each sum of a subset in it."""
-LINE_LAW_COST: Final = 1_000_000
-"""Largest cost of the alternative, the law of the projection on a line."""
+BASE_COST: Final = 15_000
+LARGEST_LINE_COST, SUM_COST = 2_500_000, 15
+"""Largest cost of the lower bound, and the cost of each sum of a subset in it, if the noise is not small."""
+LINE_LAW_COST: Final = 60_000
+"""Cost of the alternative, the law of the projection on a line."""
 PAIR_COST, COORDINATE_COST = 0.02, 2e-5
 """Cost of a pair of points, and of each of their coordinates, in all passes together."""
 EXACT_PAIR_COST: Final = 1.5

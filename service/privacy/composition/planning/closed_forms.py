@@ -63,9 +63,17 @@ def one_step(step: AbstractStep) -> Plan:
     model, ceiling = COSTS.get(type(step), (cost.ATOMS if isinstance(step, AtomicStep) else cost.ONE_CURVE, None))
     if isinstance(step, StatedDivergences):
         model = model.scaled(step.records)
+    elif ceiling is not None and _has_small_loss(step):
+        model = replace(model, search_mu=cost.MU_OF_SMALL_LOSS)
     if type(step) not in COSTS and len(dict.fromkeys(step.rounded(side) for side in (-1, 1))) > 1:
         model = cost.SAMPLED_STEP.scaled(2)
     return Plan(CLOSED_FORM, model, build, ceiling)
+
+
+def _has_small_loss(step: AbstractStep) -> bool:
+    """Return whether a search for the mu of a single step needs many cells, because its curve is nearly straight."""
+    part = step.part()
+    return part is not None and part.gaussian_shift is None and 0 < part.spread < cost.SMALL_LOSS
 
 
 def _one_step(step: AbstractStep) -> TradeOffPair:

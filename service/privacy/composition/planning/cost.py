@@ -47,14 +47,14 @@ TABLES: Final = CostModel(300_000, 500, 10)
 """Laws of the losses of shuffled reports, from tables."""
 SUMS_OF_EPOCHS: Final = CostModel(50_000, 250, 5)
 CONTOUR: Final = CostModel(1_000, 7_000, 20)
-CONTOURS_OF_MU: Final = 100_000.0
+CONTOURS_OF_MU: Final = 50_000.0
 """Cost of the thresholds of the search for mu, each with its own contour, unless the run reveals nearly everything."""
 TWO_STEPS: Final = CostModel(3_000, 170_000, 5_000)
-LATTICES: Final = CostModel(6_000, 18_000, 80, search_mu=1_000_000)
+LATTICES: Final = CostModel(6_000, 18_000, 80, search_mu=1_000_000, tilts=12.0)
 """Points of mu deep in the tails need additional lattices (`search_mu`)."""
 LONGEST_SEARCH: Final = 1_500_000
 """Largest cost of the search for mu, however long the run: the search ends with the allowance of work."""
-RECURSION: Final = CostModel(500, 1_000, 600, one_curve=True)
+RECURSION: Final = CostModel(4_000, 1_000, 600, one_curve=True)
 SERIES: Final = CostModel(2_500, 300, 4, reuse=1)
 SADDLEPOINT: Final = CostModel(9_000, 7_000, 120)
 SAMPLED_RUN: Final = CostModel(0, 500, 10)
@@ -109,14 +109,16 @@ VERY_FEW, OF_VERY_FEW = 10, 10.0
 """Number of equal steps up to which the modes of such a loss are separate, and the ratio of their cost."""
 MOST_PARTS: Final = 64
 """Maximal number of different steps that each add their own transform to a contour. More steps share sums."""
-SEVERAL_LATTICES: Final = 5.0
-"""Ratio of the cost of lattices for runs that contours cannot serve: most numbers need several lattices and tilts."""
-LONG, LONGEST = 60, 120
-"""Number of steps that doubles the cost of lattices, and the number from which the cost no longer grows."""
-BESIDE_EXPONENTIALS: Final = 20.0
-"""Ratio of the cost of lattices beside an adaptive composition, whose two bounds each have their own law."""
-FINER: Final = 4.0
-"""Ratio of the cost of lattices for a tolerance below the default."""
+SEVERAL_LATTICES: Final = 3.0
+"""Ratio of the cost of lattices for runs that contours cannot serve: many numbers need several lattices and tilts."""
+SMALL_LOSS, MU_OF_SMALL_LOSS = 1e-4, 100_000.0
+"""Largest loss (nats) of a single step whose curve is nearly a straight line, and the cost of the search for its mu."""
+BESIDE_EXPONENTIALS, OF_MANY_EXPONENTIALS, MU_OF_MANY_EXPONENTIALS = 3.0, 14.0, 4.0
+"""Ratios of the cost of lattices beside an adaptive composition, whose two bounds each have their own law: beside few
+steps, and beside as many as a recursion takes. The last ratio is that of the search for mu beside many steps."""
+FINER, FINEST = 0.25, 10.0
+"""Power of the ratio of the default tolerance to a smaller one with which the cost of lattices grows, and the largest
+ratio of that cost: lattices end at a largest size."""
 SHARE_OF_A_PART: Final = 1 / 10
 """Share of the cost that every further kind of step adds."""
 CLASS_ON_LATTICE: Final = 400_000
@@ -173,7 +175,7 @@ def laplace_sums(steps: int, loss: float) -> CostModel:
     """
     uniforms = uniforms_kept(steps, loss)
     build = 2_000 + 10 * steps + steps * uniforms**2 // 150
-    return CostModel(build, 4_000 + 20 * uniforms, 200 + 6 * uniforms, one_curve=True)
+    return CostModel(build, 4_000 + 20 * uniforms, 20 + 0.6 * uniforms, one_curve=True, search_mu=100_000)
 
 
 def contour(parts: tuple[Counted, ...], roundings: int, *, beside_lattices: bool) -> CostModel:
@@ -231,11 +233,11 @@ def expensive_laws(steps: Steps) -> CostModel:
 def lattices(steps: Steps, options: EngineOptions) -> CostModel:
     """Return the cost, in microseconds of CPU time, of the lattice engine for any steps.
 
-    The engine rounds the losses of the steps to a lattice, whose size follows from `options.relative_tolerance`.
+    The engine rounds the losses of the steps to a lattice, whose size follows from `options.relative_tolerance`. Equal
+    steps are a power of one transform, so that their number does not change the cost.
     """
-    count = min(sum(count for _, count in steps), LONGEST)
-    finer = FINER if options.relative_tolerance < DEFAULT_OPTIONS.relative_tolerance else 1.0
-    model = LATTICES.scaled(finer * (1 + count / LONG) * (1 + SHARE_OF_A_PART * (len(steps) - 1)))
+    finer = max(DEFAULT_OPTIONS.relative_tolerance / options.relative_tolerance, 1.0) ** FINER
+    model = LATTICES.scaled(min(finer, FINEST) * (1 + SHARE_OF_A_PART * (len(steps) - 1)))
     classes = sum(isinstance(step, DominatingPolygon | StatedDivergences) for step, _ in steps)
     model = replace(model, build=model.build + CLASS_ON_LATTICE * classes, limits_need_curve=classes > 0)
     search = 0.0 if any(map(_reveals_all, (step for step, _ in steps))) else min(model.search_mu, LONGEST_SEARCH)
@@ -287,8 +289,10 @@ def adaptive_exponential(steps: Steps, options: EngineOptions) -> CostModel:
     alone = counts.total() == sum(count for _, count in steps) <= LONGEST_RECURSION
     if alone:
         return known
-    beside = lattices(steps, options)
-    return summed([known, replace(beside.scaled(BESIDE_EXPONENTIALS), search_mu=beside.search_mu)])
+    beside, many = lattices(steps, options), taken / LONGEST_RECURSION
+    ratio = BESIDE_EXPONENTIALS + many * (OF_MANY_EXPONENTIALS - BESIDE_EXPONENTIALS)
+    search = beside.search_mu * (1 + many * (MU_OF_MANY_EXPONENTIALS - 1))
+    return summed([known, replace(beside.scaled(ratio), search_mu=search)])
 
 
 def series(steps: Steps, _options: EngineOptions) -> CostModel:
@@ -347,4 +351,4 @@ def atom_sums(kinds: Kinds) -> CostModel:
     """
     build = products(kinds) / PRODUCTS_PER_MICROSECOND
     size = math.fsum(law.size * math.sqrt(count) for law, count in kinds)
-    return CostModel(200 + build, 300 + 0.05 * size, 5, one_curve=True)
+    return CostModel(200 + build, 300 + 0.05 * size, 5, one_curve=True, search_mu=20_000)

@@ -39,7 +39,8 @@ class ReadingCosts:
 
     A single point of the curve costs `point`. A list of points costs at most `list_start`, plus `listed_point` for each
     point. A value of the privacy profile costs `profile`. A type II error at a rate 1 - a near 1 costs `complement`,
-    and a limit of the curve, such as the largest loss, costs `limit`.
+    and a limit of the curve, such as the largest loss, costs `limit`. A number at a tiny probability costs `tiny` times
+    as much as other numbers.
     """
 
     point: float
@@ -50,21 +51,25 @@ class ReadingCosts:
     complement: float
     gdp_mu: float
     limit: float
+    tiny: float = 1.0
 
-    def points(self, count: int) -> float:
+    def points(self, count: int, *, tiny: bool = False) -> float:
         """Return the cost of points that are evaluated together.
 
         Parameters
         ----------
         count : int
             Number of points.
+        tiny : bool
+            Whether a point has a tiny rate.
 
         Returns
         -------
         float
             Microseconds of CPU time.
         """
-        return min(self.list_start, self.point * count) + self.listed_point * count
+        each = self.point * (self.tiny if tiny else 1.0)
+        return min(self.list_start, each * count) + self.listed_point * count
 
 
 @final
@@ -88,6 +93,9 @@ class CostModel:
         Cost of the mu of Gaussian DP in addition to a list of points.
     limits_need_curve : bool
         Whether even the extreme likelihood ratios are known only after the curve is made.
+    tilts : float
+        Evaluations of a list of points of all magnitudes, or of one tiny number. A lattice has accurate numbers of few
+        magnitudes, and others need lattices of their own, tilted towards small probabilities.
     """
 
     build: float
@@ -97,26 +105,25 @@ class CostModel:
     reuse: float = 1 / 4
     search_mu: float = 0.0
     limits_need_curve: bool = False
+    tilts: float = 1.0
 
     def readings(self, *, both: bool = False) -> ReadingCosts:
         """Return the costs (microseconds of CPU time) of single numbers of one direction, or of the worse if `both`."""
         points, profiles = (POINTS_OF_BOTH, PROFILES_OF_BOTH) if both and not self.one_curve else (1.0, 1.0)
         return ReadingCosts(
             point=points * self.evaluate,
-            list_start=points * LIST_EVALUATIONS * self.evaluate,
+            list_start=points * max(LIST_EVALUATIONS, self.tilts) * self.evaluate,
             listed_point=points * self.per_point,
             profile=profiles * self.evaluate,
             epsilon=profiles * SEARCH_EVALUATIONS * self.evaluate,
             complement=points * SEARCH_EVALUATIONS * self.evaluate,
             gdp_mu=profiles * (LIST_EVALUATIONS * self.evaluate + MU_POINTS * self.per_point + self.search_mu),
             limit=LIMIT_EVALUATIONS * self.evaluate,
+            tiny=self.tilts,
         )
 
     def scaled(self, factor: float) -> CostModel:
-        """Return the model with all costs multiplied by `factor`, except the ratio `reuse`.
-
-        `reuse` is the cost of a further number over that of the first.
-        """
+        """Return the model with all costs multiplied by `factor`. The ratios `reuse` and `tilts` do not change."""
         return replace(
             self,
             build=factor * self.build,
@@ -160,14 +167,16 @@ def summed(models: Sequence[CostModel]) -> CostModel:
 
     Costs are in microseconds of CPU time.
     """
+    evaluate = math.fsum(model.evaluate for model in models)
     return CostModel(
         math.fsum(model.build for model in models),
-        math.fsum(model.evaluate for model in models),
+        evaluate,
         math.fsum(model.per_point for model in models),
         all(model.one_curve for model in models),
         max(model.reuse for model in models),
         math.fsum(model.search_mu for model in models),
         any(model.limits_need_curve for model in models),
+        math.fsum(model.tilts * model.evaluate for model in models) / evaluate if evaluate > 0 else 1.0,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import TYPE_CHECKING, Final, final
 
@@ -33,8 +33,9 @@ POINTS: Final = 750
 """Number of points, and of thresholds, of the curve of one trial in each direction, on average."""
 SHORT: Final = 60_000
 """Cost of the laws of a trial of few steps, in microseconds."""
-HULL, NUMBER, POINT = 5_000, 800, 3
-"""Cost of the hulls and attacks of both directions, of a number, and of a point, in microseconds."""
+HULL, NUMBER, POINT, SEARCH_OF_MU = 25_000, 800, 3, 100_000
+"""Cost of the hulls and attacks of both directions, of a number, of a point, and of a search for mu, in microseconds.
+"""
 SOURCE: Final = "the best of K runs: E_Q h(l) with T of one run (upper), zones of scores (lower)"
 NOTE: Final = "selection: the bounds hold for every score. They read the whole trade-off curve of one trial."
 BRACKET: Final = (
@@ -90,13 +91,14 @@ def selected_plan(mechanism: Selected, method: str, planners: Planners) -> Plan:
     composed = _composed(mechanism, planners) if mechanism.trials.fixed is not None else None
     model = one.cost
     lists = 2 * (2 * LIST_EVALUATIONS * model.evaluate + 2 * POINTS * model.per_point)
-    own = CostModel(model.build + lists + HULL, NUMBER, POINT, one_curve=model.one_curve, limits_need_curve=True)
+    making = model.build + lists + HULL
+    own = CostModel(making, NUMBER, POINT, one_curve=model.one_curve, search_mu=SEARCH_OF_MU, limits_need_curve=True)
     below = planners.attacks(mechanism.mechanism)
     others = [*(() if composed is None else (composed,)), *(below or ())]
     key = mechanism.mechanism, planners.key
     trials = partial(_trials, one, below, key)
     if short is not None and below is None:
-        own = CostModel(SHORT + HULL, NUMBER, POINT, one_curve=model.one_curve, limits_need_curve=True)
+        own = replace(own, build=SHORT + HULL)
         build = partial(_selected, mechanism, one, None, trials, planners, partial(_short_trials, short, key))
         return Plan("discretised", own, build)
     cost = summed([own, *(each.cost for each in others)])
