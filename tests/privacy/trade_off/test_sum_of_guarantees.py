@@ -139,8 +139,8 @@ def test_rounds_of_small_losses_add_up(seed: int) -> None:
     No engine resolves losses this small.
     """
     rng = np.random.default_rng([20261128, 2, seed])
-    randomizer = {"type": "randomized_response", "options": int(10 ** rng.uniform(4, 9))}
-    randomizer["epsilon"] = float(10 ** rng.uniform(-11, -9))
+    options, epsilon = int(10 ** rng.uniform(4, 9)), float(10 ** rng.uniform(-11, -9))
+    randomizer = {"type": "randomized_response", "options": options, "epsilon": epsilon}
     step = {"type": "shuffled_reports", "reports": int(rng.integers(20, 300)), "randomizer": randomizer}
     rounds = int(10 ** rng.uniform(0.5, 3))
     alone = choose.pair(built(step), neighbours=Neighbours(REPLACE)).add
