@@ -34,6 +34,8 @@ LEAST_STEP: Final = 1e-290
 """Smallest distance of nodes, nats, whose multiples have digits."""
 FAINTEST: Final = 1e-290
 """Smallest mass of a node of a law."""
+LEAST_TURN: Final = 1e-8
+"""Smallest fall of the slope at a vertex of a law, relative to the slope: its mass has digits."""
 
 
 @final
@@ -102,6 +104,14 @@ def listed_law(right: NodeTable, left: NodeTable, side: int) -> AtomicLaw | None
     at_zero = max(first.at_zero, second.at_zero) if side > 0 else min(first.at_zero, second.at_zero)
     if side < 0:  # both halves have the same delta(0), so that the masses of each hypothesis sum to 1
         first, second = first.scaled(at_zero), second.scaled(at_zero)
+        excess = at_zero + first.fall + second.fall - 1
+        if excess > 0:
+            # Together the halves are not convex at eps = 0. Without mass at the smallest losses both are lower.
+            first, second = first.without(excess / 2, right.step), second.without(excess / 2, right.step)
+            if not (len(first.places) and len(second.places)):
+                return None
+            at_zero = min(first.at_zero, second.at_zero)
+            first, second = first.scaled(at_zero), second.scaled(at_zero)
     middle = math.log(max(1 - at_zero - first.fall - second.fall, FAINTEST))
     losses = [right.step * half.places for half in (first, second)]
     absent = np.concatenate([first.logs[::-1], [middle], second.logs + losses[1]])
@@ -145,6 +155,18 @@ class _Half:
         logs = self.logs + math.log(factor)
         return replace(self, logs=logs, at_zero=at_zero, fall=factor * self.fall)
 
+    def without(self, mass: float, step: float) -> _Half:
+        """Return the part without the H0-mass `mass` at its smallest losses; `step` is the distance of the nodes.
+
+        Masses of which hardly anything would be left are left out, so that the others lose two digits at most.
+        """
+        masses = np.exp(self.logs)
+        left = masses - np.clip(mass - (np.cumsum(masses) - masses), 0.0, masses)
+        kept = left > 0.01 * masses
+        places, left = self.places[kept], left[kept]
+        at_zero, fall = float(left @ np.expm1(step * places)), float(left.sum())
+        return replace(self, places=places, logs=np.log(left), at_zero=at_zero, fall=fall, error=100 * self.error)
+
 
 def _half(table: NodeTable, side: int) -> _Half:
     places, values = table.places, np.exp(np.maximum((table.high if side > 0 else table.low)[:-1], -690.0))
@@ -164,13 +186,27 @@ def _half(table: NodeTable, side: int) -> _Half:
             kept.pop()
         kept.append(index)
     at = np.array(kept)
-    run = np.exp(nodes[at[:-1]]) * np.expm1(table.step * np.diff(places[at]))
-    slope = np.append((values[at[:-1]] - values[at[1:]]) / run, 0.0)
+    slope = _slopes(table.step, places[at], values[at])
+    while side > 0:
+        # Without a vertex the polygon is higher. The mass of a vertex that is nearly on a line has no digits.
+        unclear = np.flatnonzero(slope[:-2] - slope[1:-1] < LEAST_TURN * slope[:-2]) + 1
+        if not unclear.size:
+            break
+        at = np.delete(at, unclear[np.append([True], np.diff(unclear) > 1)])
+        slope = _slopes(table.step, places[at], values[at])
     masses = slope[:-1] - slope[1:]
-    some = masses > FAINTEST
+    some = masses > (FAINTEST if side > 0 else np.maximum(LEAST_TURN * slope[:-1], FAINTEST))
+    lost = np.where(some | (side > 0), 0.0, masses)  # a profile without a mass is lower
     error = 16 * UNIT_ROUNDOFF * float((slope[:-1][some] / masses[some]).max(initial=0.0)) + SLACK
     rest = float(values[-1]) + len(nodes) * FAINTEST * float(x[-1])
-    return _Half(places[at[1:]][some], np.log(masses[some]), float(values[0]), float(slope[0]), error, rest)
+    at_zero, fall = float(values[0] - lost @ np.expm1(nodes[at[1:]])), float(slope[0] - lost.sum())
+    return _Half(places[at[1:]][some], np.log(masses[some]), at_zero, fall, error, rest)
+
+
+def _slopes(step: float, places: IndexArray, values: FloatArray) -> FloatArray:
+    """Return minus the slopes in e^eps of the polygon through `values` at multiples of `step`, and 0 at the end."""
+    run = np.exp(step * places[:-1]) * np.expm1(step * np.diff(places))
+    return np.append((values[:-1] - values[1:]) / run, 0.0)
 
 
 def _excess(table: NodeTable, low: FloatArray) -> FloatArray:
