@@ -78,6 +78,15 @@ def _exponentials(random: Generator) -> tuple[str, Spec]:
     return "bounds", {"mechanism": run, "questions": [{"type": "epsilon", "delta": log_uniform(random, 1e-9, 1e-4)}]}
 
 
+def _list_of_shifts(random: Generator) -> tuple[str, Spec]:
+    parts = [
+        {"type": "exponential", "epsilon": log_uniform(random, 0.3, 2.0)},
+        {"type": "repeated", "mechanism": {"type": "pure_dp", "epsilon": 0.3}, "steps": int(random.integers(5, 30))},
+    ]
+    grid = {"spacing": "log_mirrored", "smallest": 1e-8, "count": 100}
+    return "curves", {"mechanism": {"type": "composed", "mechanisms": parts}, "grid": grid}
+
+
 KINDS: Final = (
     _small_loss,
     _laplace_sums,
@@ -86,6 +95,7 @@ KINDS: Final = (
     _tiny_on_lattices,
     _list_on_lattices,
     _exponentials,
+    _list_of_shifts,
 )
 
 

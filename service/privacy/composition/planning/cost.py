@@ -151,7 +151,7 @@ def mixture_of_shifts(losses: int, count: int, loss: float) -> CostModel:
     if count > 1:
         profile += 2 * losses * (60 + 2 * uniforms_kept(count, loss))
     build = 2_000.0 if count == 1 else laplace_sums(count, loss).build
-    return CostModel(build, 10 * profile, 60 * profile)
+    return CostModel(build, 10 * profile, 3 * profile)
 
 
 def response_sums(run: Responses) -> CostModel:
