@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Literal, TypeVar
+from typing import Final, Literal, TypeVar
 
 import numpy as np
 from scipy import special
@@ -21,7 +21,7 @@ from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 from service.privacy.numerics.work import compute_complete_once
 from service.privacy.questions.empty_range import NOTHING_IN_RANGE, RANGE_MAY_BE_EMPTY
 from service.privacy.questions.gdp_lists import ListSearch
-from service.privacy.questions.gdp_range import PROVED_FROM, Needed, corner, over_range
+from service.privacy.questions.gdp_range import BOTH, PROVED_FROM, Needed, corner, over_range
 from service.privacy.questions.gdp_tangents import STRONGEST
 from service.privacy.questions.normal_points import CLOSE, SMALLEST_RATE, normal_points
 from service.privacy.questions.reading import Reading
@@ -39,6 +39,9 @@ from service.privacy.trade_off.shifted.gaussian import GaussianTradeOff
 
 Direction = Literal["add", "remove", "both"]
 Result = TypeVar("Result")
+
+CHEAP: Final = "closed_form"
+LATTICE: Final = "discretised"
 
 SOURCE = "Dong, Roth, Su 2022, Definition 2.6; smallest mu over the stated range of error rates"
 
@@ -340,9 +343,29 @@ def _cap_alone(curve: AbstractTradeOff) -> float | None:
 def _cap(curve: AbstractTradeOff) -> float:
     """Return an upper bound of mu of a curve whose log-likelihood ratios L are bounded.
 
-    mu is that of Gaussian DP. If |L| <= eps, the curve lies above that of eps-DP, whose mu has a closed form.
+    mu is that of Gaussian DP. If |L| <= eps, the curve lies above that of eps-DP, whose mu has a closed form. On a
+    lattice the parts of a composition count, too: their mu^2 add up (Dong, Roth, Su 2022, Corollary 3.3).
     """
-    return min(ApproximateDpTradeOff(_strongest(curve), 0.0).global_gdp_mu.upper, curve.global_gdp_mu_limit)
+    alone = min(ApproximateDpTradeOff(_strongest(curve), 0.0).global_gdp_mu.upper, curve.global_gdp_mu_limit)
+    if curve.method != LATTICE or not curve.composed_of:
+        return alone
+    return min(alone, _once(curve, "mu of parts", BOTH, lambda: _mu_of_parts(curve)))
+
+
+def _mu_of_parts(curve: AbstractTradeOff) -> float:
+    """Return the root of the sum of all upper bounds of mu^2 of the steps of a composition.
+
+    Alternative descriptions of a part are equal steps. The smallest sum counts.
+    """
+    roots = (min(math.sqrt(count) * _most(part) for part, count in each) for each in curve.composed_of)
+    return math.hypot(*roots) * (1 + CLOSE)
+
+
+def _most(part: AbstractTradeOff) -> float:
+    """Return an upper bound of mu of a part of a composition, by a search if its points cost little."""
+    if math.isinf(_strongest(part)):
+        return part.global_gdp_mu_limit
+    return _global(part, BOTH).upper if part.method == CHEAP else _cap(part)
 
 
 def _proved(curve: AbstractTradeOff, rate_min: float, ranged: Enclosure) -> float:

@@ -372,6 +372,14 @@ class AbstractTradeOff(ABC):
         return math.inf
 
     @property
+    def composed_of(self) -> Sequence[Sequence[tuple[AbstractTradeOff, int]]]:
+        """Parts whose composition is at least as easy to attack as this curve; by default none are known.
+
+        Each part has one or more descriptions: a curve, and how many steps with that curve the part has.
+        """
+        return ()
+
+    @property
     def global_gdp_mu_error(self) -> float | None:
         """Number e such that a point with alpha >= e and f(alpha) >= e attains `global_gdp_mu`; None if unknown."""
         return None

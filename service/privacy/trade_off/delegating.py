@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import final
 
@@ -59,6 +60,11 @@ class DelegatingCurve(AbstractTradeOff):
     @override
     def global_gdp_mu_limit(self) -> float:
         return self.curve.global_gdp_mu_limit
+
+    @property
+    @override
+    def composed_of(self) -> Sequence[Sequence[tuple[AbstractTradeOff, int]]]:
+        return self.curve.composed_of
 
     @override
     def _points_formula(self, alpha: FloatArray) -> CurvePoints:

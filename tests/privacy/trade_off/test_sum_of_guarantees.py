@@ -7,6 +7,7 @@ from typing import final
 
 import numpy as np
 import pytest
+from scipy import special
 from typing_extensions import override
 
 from service.privacy.composition.planning import choose
@@ -14,8 +15,10 @@ from service.privacy.composition.planning.contour_inversion import bounded_by_gu
 from service.privacy.composition.planning.options import EngineOptions
 from service.privacy.enclosure import Enclosure, EnclosureArray
 from service.privacy.errors import NumericalFailure
+from service.privacy.mechanisms.neighbours import REPLACE, Neighbours
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.work import at_most
+from service.privacy.questions.gaussian_dp import mu
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 from service.privacy.trade_off.combinators.sum_of_guarantees import DELTAS, Guarantees, SumOfGuarantees
 from service.privacy.trade_off.delegating import DelegatingCurve
@@ -107,6 +110,49 @@ def test_guarantees_of_gaussian_steps_add_up(seed: int) -> None:
     assert (np.exp(guarantees.log_delta(EPSILONS)) >= exact.profile(EPSILONS).lower).all()
     assert (np.exp(guarantees.log_power(RATES)) >= exact.points(RATES).power.lower * (1 - 1e-12)).all()
     assert (np.exp(guarantees.log_error(RATES)) <= exact.points(RATES).type_two_error.upper * (1 + 1e-12)).all()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_equal_shares_of_epsilon_bound_delta(seed: int) -> None:
+    """Deltas of Gaussian steps at equal shares of epsilon add up to at least delta of the exact sum, and rates too."""
+    rng = np.random.default_rng([20261128, 1, seed])
+    shifts, counts = 10 ** rng.uniform(-9, 0, 3), rng.integers(1, 20, 3)
+    guarantees = Guarantees(
+        lambda: [
+            [(gaussian_curve(Enclosure.point(float(shift))), int(n))] for shift, n in zip(shifts, counts, strict=True)
+        ]
+    )
+    root = math.sqrt(float(counts @ shifts**2))
+    exact = gaussian_curve(Enclosure.point(root))
+    near = root * np.array([0.0, 1e-3, 0.3, 1.0, 4.0])
+    upper = np.exp(guarantees.log_delta(near))
+    assert (upper >= exact.profile(near).lower).all()
+    assert upper[0] == pytest.approx(float(counts @ special.erf(shifts / math.sqrt(8))), rel=1e-9)
+    assert (np.exp(guarantees.log_power(RATES)) >= exact.points(RATES).power.lower * (1 - 1e-12)).all()
+    assert (np.exp(guarantees.log_error(RATES)) <= exact.points(RATES).type_two_error.upper * (1 + 1e-12)).all()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_rounds_of_small_losses_add_up(seed: int) -> None:
+    """N rounds have at most N times the advantage of one round, and at most sqrt(N) times its mu over all rates.
+
+    No engine resolves losses this small.
+    """
+    rng = np.random.default_rng([20261128, 2, seed])
+    options, epsilon = int(10 ** rng.uniform(4, 9)), float(10 ** rng.uniform(-11, -9))
+    randomizer = {"type": "randomized_response", "options": options, "epsilon": epsilon}
+    step = {"type": "shuffled_reports", "reports": int(rng.integers(20, 300)), "randomizer": randomizer}
+    rounds = int(10 ** rng.uniform(0.5, 3))
+    alone = choose.pair(built(step), neighbours=Neighbours(REPLACE)).add
+    run = choose.pair(
+        built({"type": "repeated", "mechanism": step, "steps": rounds}), neighbours=Neighbours(REPLACE)
+    ).add
+    with at_most(3e5):
+        assert run.profile_at(0.0).upper <= rounds * alone.profile_at(0.0).upper * (1 + 1e-9)
+    one = mu(alone, 0.0, 0.0, lower=False).value.upper
+    with at_most(3e5):
+        several = mu(run, 0.0, 0.0, lower=False).value.upper
+    assert one <= several <= math.sqrt(rounds) * one * (1 + 1e-9)
 
 
 def test_parts_below_the_composition_raise_numerical_failure() -> None:

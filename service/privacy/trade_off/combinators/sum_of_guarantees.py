@@ -54,14 +54,15 @@ class Guarantees:
         self._make_parts = parts
 
     @cached_property
-    def _parts(self) -> Sequence[Alternatives]:
+    def parts(self) -> Sequence[Alternatives]:
+        """Parts of the composition with alternative descriptions of each, built at the first use."""
         return self._make_parts()
 
     def reversed(self) -> Guarantees:
         """Return the guarantees for swapped hypotheses."""
 
         def parts() -> Sequence[Alternatives]:
-            return [[(curve.reversed(), count) for curve, count in part] for part in self._parts]
+            return [[(curve.reversed(), count) for curve, count in part] for part in self.parts]
 
         return Guarantees(parts)
 
@@ -80,11 +81,11 @@ class Guarantees:
         float
             Upper bound of epsilon, nats.
         """
-        known = _sum(self._parts, delta)
-        bounded = [part for part in self._parts if _root_divergence(part) < math.inf]
+        known = _sum(self.parts, delta)
+        bounded = [part for part in self.parts if _root_divergence(part) < math.inf]
         if not bounded or delta < SMALLEST_SHARE:
             return known
-        rest = [part for part in self._parts if _root_divergence(part) == math.inf]
+        rest = [part for part in self.parts if _root_divergence(part) == math.inf]
         share = delta / 2 if rest else delta
         root = math.hypot(*map(_root_divergence, bounded)) * OUTWARD  # rho itself would underflow for tiny losses
         concentrated = root * (root + 2 * math.sqrt(-math.log(share))) * OUTWARD
@@ -94,6 +95,7 @@ class Guarantees:
     def stored(self) -> tuple[FloatArray, FloatArray]:
         """Epsilon (nats) and ln delta of the guarantees at the rising deltas `DELTAS`; shape (pairs,) each."""
         pairs = [(self.epsilon(delta), math.log(delta) if delta else -math.inf) for delta in DELTAS]
+        pairs.append((0.0, float(self._shared_log_delta(np.zeros(1))[0])))
         known = np.array([pair for pair in pairs if pair[0] < math.inf]).reshape(-1, 2)
         return known[:, 0], known[:, 1]
 
@@ -109,10 +111,20 @@ class Guarantees:
         Returns
         -------
         array, shape (n,)
-            Upper bounds of ln delta; 0 where no stored epsilon is at most `epsilon`.
+            Upper bounds of ln delta, at most 0.
         """
         known, logs = self.stored
-        return np.where(known <= epsilon[:, None], logs, 0.0).min(axis=1, initial=0.0)
+        stored = np.where(known <= epsilon[:, None], logs, 0.0).min(axis=1, initial=0.0)
+        some = epsilon >= 0
+        if some.any() and not is_spent():
+            stored[some] = np.minimum(stored[some], self._shared_log_delta(epsilon[some]))
+        return stored
+
+    def _shared_log_delta(self, epsilon: FloatArray) -> FloatArray:
+        """Return upper bounds of ln delta at each epsilon >= 0, of which every step has an equal share; shape (n,)."""
+        share = epsilon / max(sum(_steps(part) for part in self.parts), 1) / OUTWARD
+        logs = np.log(sum((_delta(part, share) for part in self.parts), np.full_like(share, SMALLEST_SHARE)))
+        return np.minimum(logs + SLACK * (1 + np.abs(logs)), 0.0)
 
     @np.errstate(all="ignore")
     def log_power(self, alpha: FloatArray) -> FloatArray:
@@ -182,6 +194,20 @@ def _epsilon(curve: AbstractTradeOff, count: int, delta: float) -> float:
     return count * max(curve.epsilon(share if share >= SMALLEST_SHARE else 0.0).upper, 0.0)
 
 
+def _steps(part: Alternatives) -> int:
+    """Return the number of steps of a part: that of its finest description."""
+    return max(count for _, count in part)
+
+
+def _delta(part: Alternatives, share: FloatArray) -> FloatArray:
+    """Return upper bounds of delta of a part of which every step has the epsilons `share` >= 0, shape (n,).
+
+    The smallest delta of the alternative descriptions counts.
+    """
+    steps = _steps(part)
+    return np.min([count * curve.profile(share * (steps / count)).upper for curve, count in part], axis=0)
+
+
 @final
 class SumOfGuarantees(DelegatingCurve):
     """Trade-off curve of a composition `whole`, whose upper bounds are improved by `Guarantees` of its parts.
@@ -194,6 +220,11 @@ class SumOfGuarantees(DelegatingCurve):
     def __init__(self, whole: AbstractTradeOff, present: Guarantees, absent: Guarantees | None = None) -> None:
         super().__init__(whole)
         self._present, self._absent = present, absent or present.reversed()
+
+    @property
+    @override
+    def composed_of(self) -> Sequence[Alternatives]:
+        return self._present.parts
 
     @override
     def reversed(self) -> AbstractTradeOff:
