@@ -91,9 +91,10 @@ class NegativeBinomialTrials(AtLeastOneTrial):
 
     @override
     def counts(self) -> TrialCounts:
-        from service.privacy.trade_off.selection.trial_counts import NegativeBinomialCounts
+        from service.privacy.trade_off.selection.trial_counts import LEAST_SHAPE, NegativeBinomialCounts
 
-        return NegativeBinomialCounts(float(self.mean), float(self.shape))
+        shape = float(self.shape) if abs(self.shape) >= LEAST_SHAPE else 0.0
+        return NegativeBinomialCounts(float(self.mean), shape)
 
 
 @final

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Annotated, ClassVar, final
+from typing import Annotated, ClassVar, Final, final
 
 from typing_extensions import override
 
@@ -19,6 +19,8 @@ from service.privacy.mechanisms.groups import between
 from service.privacy.mechanisms.neighbours import ONE_REPLACED
 from service.privacy.numerics.rounding import FUNCTION_ERROR, rounded
 
+LARGEST_GROWTH: Final = Fraction(2) ** 1023
+"""Largest e^epsilon - 1 of a pair of bits that is computed as a double. Tiny probabilities of bits exceed it."""
 SOURCE = "Wang, Blocki, Li, Jha 2017 (unary encoding), law of the loss"
 
 
@@ -72,7 +74,11 @@ class UnaryEncoding(LocalStep):
         if p == 1 or q == 0:
             low, high = (ApproximateDp(epsilon=0.0, delta=rounded(1 - agree, side)) for side in (-1, 1))
             return between(low, high)
-        epsilon = math.log1p(float((p - q) / (q * (1 - p))))
+        growth = (p - q) / (q * (1 - p))
+        if growth < LARGEST_GROWTH:
+            epsilon = math.log1p(float(growth))
+        else:
+            epsilon = math.log(float(p - q)) - math.log(float(q)) - math.log(float(1 - p))
         log_apart = math.log(float(1 - agree)) if agree > Fraction(1, 2) else math.log1p(-float(agree))
         log_zero = math.log(float(agree)) if agree < Fraction(1, 2) else math.log1p(-float(1 - agree))
         return three_atom_step(epsilon, log_zero, log_apart, SOURCE, 2 * FUNCTION_ERROR * epsilon)

@@ -89,10 +89,14 @@ class BetweenLines(AbstractTradeOff):
     def __init__(self, ahead: Lines, back: Lines, method: str) -> None:
         """Set up the curve; `ahead` and `back` meet in a corner, and no line is redundant (`of` omits such lines)."""
         self.ahead, self.back, self.method = ahead, back, method
-        up, down = float(ahead.slopes[0]), 1 / float(back.slopes[0])
         first, second = float(ahead.deltas[0]), float(back.deltas[0])
-        self._corner = ((1 - first) - (1 - second) * down) / (up - down) if up > down else 1 - first
-        """Rate at which the flattest line ahead meets the flattest line back."""
+        rise, fall = math.expm1(float(ahead.epsilons[0])), -math.expm1(-float(back.epsilons[0]))
+        self._width = rise + fall
+        """Difference of the slopes of the flattest line ahead and the flattest line back."""
+        self._height = max(fall - first + (1 - fall) * second, 0.0)
+        """`_width` times the rate of the corner, where both lines meet. The rate itself may underflow."""
+        self._size = fall + first + second
+        """Sum of the terms whose difference is `_height`."""
 
     @staticmethod
     def of(ahead: tuple[FloatArray, FloatArray], back: tuple[FloatArray, FloatArray], method: str) -> BetweenLines:
@@ -160,19 +164,18 @@ class BetweenLines(AbstractTradeOff):
         ahead = self.ahead.interpolated(np.maximum(epsilon, self.ahead.epsilons[0]))
         minus = np.minimum(epsilon, -self.back.epsilons[0])
         back = -np.expm1(minus) + np.exp(minus) * self.back.interpolated(-minus)
-        # Between the flattest lines the profile is the line through the corner where they meet.
-        middle = self._height - np.exp(np.minimum(epsilon, 700.0)) * self._corner
+        # Between the flattest lines the profile is the line through the corner where they meet. Deltas far below 1 keep
+        # their digits.
+        beyond = -np.expm1(np.minimum(epsilon - self.ahead.epsilons[0], 0.0)) * self.ahead.slopes[0]
+        middle = self.ahead.deltas[0] + beyond / (self._width or 1.0) * self._height
         value = np.where(epsilon >= self.ahead.epsilons[0], ahead, np.where(epsilon <= minus, back, middle))
         value = np.maximum(value, -np.expm1(np.minimum(epsilon, 0.0)))
-        slack = np.where((epsilon < self.ahead.epsilons[0]) & (epsilon > minus), 4 * SLACK, SLACK * value)
+        inside = (epsilon < self.ahead.epsilons[0]) & (epsilon > minus)
+        slack = np.where(inside, 2 * SLACK * (value + self._size), SLACK * value)
         return with_logs(
             np.maximum(value - slack - SMALLEST, 0.0),
-            np.where(value > 0, np.minimum(value + slack + SMALLEST, 1.0), 0.0),
+            np.where(value + slack > 0, np.minimum(value + slack + SMALLEST, 1.0), 0.0),
         )
-
-    @property
-    def _height(self) -> float:
-        return float(self.ahead.deltas[0] + self.ahead.slopes[0] * self._corner)
 
 
 def _after(epsilons: FloatArray, at: IndexArray) -> FloatArray:

@@ -23,6 +23,8 @@ SLACK: Final = 1e-11
 
 LEAST: Final = 1e-17
 """Smallest t = -ln g. The law with a mean of 1 is closer to it than rounding."""
+LEAST_SHAPE: Final = 1e-20
+"""Size of a shape below which the law is the logarithmic one, up to rounding: t is at most 690."""
 
 
 class TrialCounts(ABC):
@@ -250,13 +252,6 @@ class BinomialCounts(TrialCounts):
             return 0.0 if self.count == 1 else -math.inf
         return math.log(self.count * self.probability) + (self.count - 1) * math.log1p(-self.probability)
 
-    def _power(self, rest: FloatArray, exponent: int) -> FloatArray:
-        """Return (1 - p rest)^exponent, p the probability of a trial; 1 for exponent 0, 0 for negative exponents."""
-        if exponent <= 0:
-            return np.full_like(rest, float(exponent == 0))
-        with np.errstate(divide="ignore"):
-            return np.exp(exponent * np.log1p(-self.probability * rest))
-
     @override
     def slope(self, z: FloatArray, rest: FloatArray) -> FloatArray:
         return self.count * self.probability * self._at(z, rest, self.count - 1)
@@ -277,10 +272,13 @@ class BinomialCounts(TrialCounts):
         return np.maximum(self.count - n, 0.0) / (n + 1) * (self.probability / (1 - self.probability))
 
     def _at(self, z: FloatArray, rest: FloatArray, exponent: int) -> FloatArray:
-        if self.probability < 1 or exponent <= 0:
-            return self._power(rest, exponent)
+        """Return (1 - p (1 - z))^exponent, p the probability of a trial; 1 for exponent 0, 0 for negative exponents."""
+        if exponent <= 0:
+            return np.full_like(rest, float(exponent == 0))
+        p = self.probability
         with np.errstate(divide="ignore"):
-            return np.where(z < 0.5, np.exp(exponent * np.log(z)), self._power(rest, exponent))
+            # Where p (1 - z) is at least 1/2, so is p, and 1 - p is exact.
+            return np.exp(exponent * np.where(p * rest < 0.5, np.log1p(-p * rest), np.log((1 - p) + p * z)))
 
     @override
     def rise(self, z: FloatArray, rest: FloatArray, step: FloatArray) -> FloatArray:
