@@ -78,6 +78,27 @@ def _exponentials(random: Generator) -> tuple[str, Spec]:
     return "bounds", {"mechanism": run, "questions": [{"type": "epsilon", "delta": log_uniform(random, 1e-9, 1e-4)}]}
 
 
+def _list_of_shifts(random: Generator) -> tuple[str, Spec]:
+    parts = [
+        {"type": "exponential", "epsilon": log_uniform(random, 0.3, 2.0)},
+        {"type": "repeated", "mechanism": {"type": "pure_dp", "epsilon": 0.3}, "steps": int(random.integers(5, 30))},
+    ]
+    grid = {"spacing": "log_mirrored", "smallest": 1e-8, "count": 100}
+    return "curves", {"mechanism": {"type": "composed", "mechanisms": parts}, "grid": grid}
+
+
+def _fixed_batches(random: Generator) -> tuple[str, Spec]:
+    run = {"type": "dpsgd", "sampling": "fixed_without_replacement", "noise_multiplier": log_uniform(random, 0.8, 2.0)}
+    run |= {
+        "dataset_size": 60_000,
+        "batch_size": int(random.integers(50, 500)),
+        "steps": int(random.integers(500, 3000)),
+    }
+    asked = {"type": "epsilon", "delta": log_uniform(random, 1e-6, 1e-4)}
+    threat_model = {"type": "worst_case", "neighboring_relation": "replace_one"}
+    return "bounds", {"mechanism": run, "threat_model": threat_model, "questions": [asked]}
+
+
 KINDS: Final = (
     _small_loss,
     _laplace_sums,
@@ -86,6 +107,8 @@ KINDS: Final = (
     _tiny_on_lattices,
     _list_on_lattices,
     _exponentials,
+    _list_of_shifts,
+    _fixed_batches,
 )
 
 

@@ -18,7 +18,7 @@ from scipy import special
 from service.privacy.enclosure import Enclosure, EnclosureArray, Evidence
 from service.privacy.errors import OutOfDomain
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
-from service.privacy.numerics.work import compute_complete_once
+from service.privacy.numerics.work import at_most, compute_complete_once, remaining_work
 from service.privacy.questions.empty_range import NOTHING_IN_RANGE, RANGE_MAY_BE_EMPTY
 from service.privacy.questions.gdp_lists import ListSearch
 from service.privacy.questions.gdp_range import BOTH, PROVED_FROM, Needed, corner, over_range
@@ -42,6 +42,8 @@ Result = TypeVar("Result")
 
 CHEAP: Final = "closed_form"
 LATTICE: Final = "discretised"
+SHARE_OF_PARTS: Final = 0.2
+"""Share of the remaining work that the mu of parts of a composition may use."""
 
 SOURCE = "Dong, Roth, Su 2022, Definition 2.6; smallest mu over the stated range of error rates"
 
@@ -357,7 +359,8 @@ def _mu_of_parts(curve: AbstractTradeOff) -> float:
 
     Alternative descriptions of a part are equal steps. The smallest sum counts.
     """
-    roots = (min(math.sqrt(count) * _most(part) for part, count in each) for each in curve.composed_of)
+    with at_most(SHARE_OF_PARTS * remaining_work()):
+        roots = [min(math.sqrt(count) * _most(part) for part, count in each) for each in curve.composed_of]
     return math.hypot(*roots) * (1 + CLOSE)
 
 

@@ -24,6 +24,7 @@ from service.privacy.mechanisms.abstract import (
     Steps,
     TwoPointPart,
 )
+from service.privacy.mechanisms.batches.batch_mean import BatchMean
 from service.privacy.mechanisms.batches.batch_seen import BatchSeen
 from service.privacy.mechanisms.stated_divergences import DominatingPolygon, StatedDivergences
 from service.privacy.trade_off.atom_sums import Kinds, products
@@ -113,6 +114,9 @@ SEVERAL_LATTICES: Final = 3.0
 """Ratio of the cost of lattices for runs that contours cannot serve: many numbers need several lattices and tilts."""
 SMALL_LOSS, MU_OF_SMALL_LOSS = 1e-4, 100_000.0
 """Largest loss (nats) of a single step whose curve is nearly a straight line, and the cost of the search for its mu."""
+OF_BATCH_MEANS: Final = 8.0
+"""Further ratio for batches of a fixed size: where a record is replaced, two pairs of laws bound each number, and the
+lattices of each are read in both directions."""
 BESIDE_EXPONENTIALS, OF_MANY_EXPONENTIALS, MU_OF_MANY_EXPONENTIALS = 3.0, 14.0, 4.0
 """Ratios of the cost of lattices beside an adaptive composition, whose two bounds each have their own law: beside few
 steps, and beside as many as a recursion takes. The last ratio is that of the search for mu beside many steps."""
@@ -151,7 +155,7 @@ def mixture_of_shifts(losses: int, count: int, loss: float) -> CostModel:
     if count > 1:
         profile += 2 * losses * (60 + 2 * uniforms_kept(count, loss))
     build = 2_000.0 if count == 1 else laplace_sums(count, loss).build
-    return CostModel(build, 10 * profile, 60 * profile)
+    return CostModel(build, 10 * profile, 3 * profile)
 
 
 def response_sums(run: Responses) -> CostModel:
@@ -252,7 +256,8 @@ def alone_on_lattices(steps: Steps, options: EngineOptions) -> CostModel:
     model = lattices(steps, options)
     if model.search_mu == 0.0:  # nearly everything is revealed
         return model
-    return replace(model, evaluate=SEVERAL_LATTICES * model.evaluate, per_point=SEVERAL_LATTICES * model.per_point)
+    several = SEVERAL_LATTICES * (OF_BATCH_MEANS if any(isinstance(step, BatchMean) for step, _ in steps) else 1.0)
+    return replace(model, evaluate=several * model.evaluate, per_point=several * model.per_point)
 
 
 def _reveals_all(step: AbstractStep) -> bool:

@@ -26,7 +26,7 @@ POINTS_OF_BOTH, PROFILES_OF_BOTH = 2.5, 1.25
 
 The larger of two numbers suffices for all numbers but points.
 """
-SEARCH_OF_MIXTURE: Final = (12.0, 0.5)
+SEARCH_OF_MIXTURE: Final = (24.0, 1.0)
 """Evaluations of each component for one evaluation of a mixture, and for each point of a list."""
 SEARCH_OF_SHARED_LEVELS: Final = (4.0, 8.0)
 """Evaluations, and points of the components, where all components are evaluated at equal levels."""
