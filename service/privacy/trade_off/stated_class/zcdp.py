@@ -37,7 +37,6 @@ from flint import arb
 from scipy import optimize
 from typing_extensions import override
 
-from service.privacy.errors import NumericalFailure
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.roots import bisected
 from service.privacy.trade_off.stated_class.continuation import Solution
@@ -137,7 +136,7 @@ class ZcdpRegion(AbstractRegion):
             change = ((by_order * by_distance - value * mixed) / determinant).mid()
             step = ((by_order * by_order - value * twice) / determinant).mid()
             if not (change.is_finite() and step.is_finite()):
-                raise NumericalFailure("no active order of a zCDP class is found")
+                break
             order = (1 + (above + change).max(above / 4).min(4 * above)).mid()
             distance = moved_by(distance, step)
             if abs(step) <= distance * CLOSE:

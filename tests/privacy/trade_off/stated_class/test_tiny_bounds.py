@@ -98,3 +98,18 @@ def test_bounds_of_very_different_sizes_are_answered(seed: int) -> None:
             assert 0 <= delta.lower <= delta.upper
             assert delta.lower <= last
             last = delta.upper
+
+
+@sample_of(6)
+@pytest.mark.parametrize("seed", range(24))
+def test_rounds_of_groups_of_tiny_bounds_have_ordered_answers(seed: int) -> None:
+    """Rounds of rho-zCDP for several records have bounds, between those of one round and their sum."""
+    random = np.random.default_rng([20261128, seed])
+    spec, rounds = zcdp(10.0 ** random.integers(-14, -8)), int(random.integers(2, 4))
+    group = WorstCase(records=int(random.integers(2, 10)))
+    alone, several = (
+        group.curves(built(mechanism)).both.profile_at(0.0)
+        for mechanism in (spec, {"type": "repeated", "steps": rounds, "mechanism": spec})
+    )
+    assert 0 < alone.lower <= several.upper * (1 + ROUNDING)
+    assert several.lower <= several.upper <= rounds * alone.upper * (1 + ROUNDING)
