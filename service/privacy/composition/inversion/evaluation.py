@@ -52,6 +52,9 @@ Such numbers begin with the deepest one, because every level has its own contour
 _MOST_FAR = 16
 """Maximal number of thresholds of a list that are evaluated as those of one rare jump: each takes 10 to 50 ms."""
 
+_MOST_AT_ONCE = 1 << 14
+"""Maximal number of thresholds in an array. Each is compared with about a hundred tilts."""
+
 _COARSE = 1e-2
 """Width above which contours are tried in any case."""
 
@@ -357,8 +360,10 @@ def evaluate_profile(contours: DirectionContours, epsilon: FloatArray) -> Enclos
 
     `epsilon` has finite thresholds in nats, shape (n,).
     """
-    known = _Thresholds(contours, epsilon).answer()
-    return EnclosureArray.from_logs(known.lower[0], known.upper[0])
+    parts = np.array_split(epsilon, max(-(-len(epsilon) // _MOST_AT_ONCE), 1))
+    found = [_Thresholds(contours, part).answer() for part in parts]
+    lower, upper = (np.concatenate([getattr(known, end)[0] for known in found]) for end in ("lower", "upper"))
+    return EnclosureArray.from_logs(lower, upper)
 
 
 def straight_profile(contours: DirectionContours, epsilon: float) -> tuple[float, float]:
