@@ -26,7 +26,7 @@ from service.privacy.questions.gdp_tangents import STRONGEST
 from service.privacy.questions.normal_points import CLOSE, SMALLEST_RATE, normal_points
 from service.privacy.questions.reading import Reading
 from service.privacy.questions.strongest_parts import strongest_parts
-from service.privacy.trade_off.abstract import AbstractTradeOff
+from service.privacy.trade_off.abstract import CLOSED_FORM, AbstractTradeOff
 from service.privacy.trade_off.approximate_dp import ApproximateDpTradeOff
 from service.privacy.trade_off.combinators.bracketed import Bracketed
 from service.privacy.trade_off.combinators.easiest import EasiestOf
@@ -40,7 +40,6 @@ from service.privacy.trade_off.shifted.gaussian import GaussianTradeOff
 Direction = Literal["add", "remove", "both"]
 Result = TypeVar("Result")
 
-CHEAP: Final = "closed_form"
 LATTICE: Final = "discretised"
 SHARE_OF_PARTS: Final = 0.2
 """Share of the remaining work that the mu of parts of a composition may use."""
@@ -368,7 +367,7 @@ def _most(part: AbstractTradeOff) -> float:
     """Return an upper bound of mu of a part of a composition, by a search if its points cost little."""
     if math.isinf(_strongest(part)):
         return part.global_gdp_mu_limit
-    return _global(part, BOTH).upper if part.method == CHEAP else _cap(part)
+    return _global(part, BOTH).upper if part.method == CLOSED_FORM else _cap(part)
 
 
 def _proved(curve: AbstractTradeOff, rate_min: float, ranged: Enclosure) -> float:

@@ -9,7 +9,6 @@ from typing import Annotated, ClassVar, Final, final
 from typing_extensions import override
 
 from service.privacy.composition.planning import choose
-from service.privacy.composition.planning.closed_forms import CLOSED_FORM
 from service.privacy.composition.planning.options import EngineOptions
 from service.privacy.composition.planning.plan import Plan
 from service.privacy.errors import UnsupportedCombination
@@ -21,6 +20,7 @@ from service.privacy.mechanisms.mixture import Mixture
 from service.privacy.threat_models import cost
 from service.privacy.threat_models.relaxed import RelaxedThreatModel
 from service.privacy.threat_models.worst_case import WorstCase
+from service.privacy.trade_off.abstract import CLOSED_FORM
 from service.privacy.trade_off.pair import TradeOffPair
 from service.privacy.trade_off.pointwise_max_pair import pointwise_max_of
 

@@ -18,7 +18,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import final
+from typing import Final, TypeAlias, final
 
 import numpy as np
 
@@ -35,8 +35,13 @@ A_READING, A_NUMBER = 100.0, 0.3
 """Approximate work of an evaluation, and of every number in it, in microseconds. Closed forms count nothing else."""
 STOPPABLE = (Evidence.PROVED, Evidence.CERTIFIED)
 """Evidence of curves whose evaluation ends when a request is out of time."""
+CLOSED_FORM: Final = "closed_form"
+"""Method of curves whose numbers cost little."""
 LARGEST_EPSILON = 1e15
 """Largest epsilon of the search for an upper bound (nats)."""
+
+Alternatives: TypeAlias = "Sequence[tuple[AbstractTradeOff, int]]"
+"""Descriptions of one part of a composition: each gives a curve, and how many steps with that curve the part has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -372,11 +377,8 @@ class AbstractTradeOff(ABC):
         return math.inf
 
     @property
-    def composed_of(self) -> Sequence[Sequence[tuple[AbstractTradeOff, int]]]:
-        """Parts whose composition is at least as easy to attack as this curve; by default none are known.
-
-        Each part has one or more descriptions: a curve, and how many steps with that curve the part has.
-        """
+    def composed_of(self) -> Sequence[Alternatives]:
+        """Parts whose composition is at least as easy to attack as this curve; by default none are known."""
         return ()
 
     @property

@@ -11,7 +11,7 @@ from typing_extensions import override
 
 from service.privacy.enclosure import Enclosure, EnclosureArray, Evidence
 from service.privacy.numerics.arrays import FloatArray
-from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
+from service.privacy.trade_off.abstract import AbstractTradeOff, Alternatives, CurvePoints
 
 
 class DelegatingCurve(AbstractTradeOff):
@@ -63,7 +63,7 @@ class DelegatingCurve(AbstractTradeOff):
 
     @property
     @override
-    def composed_of(self) -> Sequence[Sequence[tuple[AbstractTradeOff, int]]]:
+    def composed_of(self) -> Sequence[Alternatives]:
         return self.curve.composed_of
 
     @override

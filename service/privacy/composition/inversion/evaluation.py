@@ -360,9 +360,9 @@ def evaluate_profile(contours: DirectionContours, epsilon: FloatArray) -> Enclos
 
     `epsilon` has finite thresholds in nats, shape (n,).
     """
-    parts = np.array_split(epsilon, max(-(-len(epsilon) // _MOST_AT_ONCE), 1))
-    found = [_Thresholds(contours, part).answer() for part in parts]
-    lower, upper = (np.concatenate([getattr(known, end)[0] for known in found]) for end in ("lower", "upper"))
+    starts = range(0, max(len(epsilon), 1), _MOST_AT_ONCE)
+    found = [_Thresholds(contours, epsilon[start : start + _MOST_AT_ONCE]).answer() for start in starts]
+    lower, upper = (np.concatenate([getattr(part, end)[0] for part in found]) for end in ("lower", "upper"))
     return EnclosureArray.from_logs(lower, upper)
 
 

@@ -29,7 +29,7 @@ from service.privacy.composition.planning.cost import MOST_LAW_WORK, TABLES, exp
 from service.privacy.composition.planning.cost_model import summed
 from service.privacy.composition.planning.options import DEFAULT_OPTIONS, EngineOptions
 from service.privacy.composition.planning.parts import contour_parts
-from service.privacy.composition.planning.plan import CLOSED_FORM, Plan, mixed_plan
+from service.privacy.composition.planning.plan import Plan, mixed_plan
 from service.privacy.composition.planning.selection import Planners, selected_plan
 from service.privacy.composition.short_runs.reach import is_short_run
 from service.privacy.errors import UnsupportedCombination
@@ -38,7 +38,7 @@ from service.privacy.mechanisms.mixture import Mixture
 from service.privacy.mechanisms.neighbours import ONE_ADDED, Neighbours
 from service.privacy.mechanisms.selected import Selected
 from service.privacy.numerics.work import is_out_of_time, within_time
-from service.privacy.trade_off.abstract import AbstractTradeOff
+from service.privacy.trade_off.abstract import CLOSED_FORM, AbstractTradeOff
 from service.privacy.trade_off.atom_sums import values
 from service.privacy.trade_off.combinators.bracketed import Bracketed
 from service.privacy.trade_off.combinators.easiest import EasiestOf
@@ -229,7 +229,7 @@ def _planned_later(steps: Steps, kind: str, method: str, options: EngineOptions)
     Plans are made in the thread that serves all clients, and curves in a worker. `kind` is the type of the mechanism,
     and `method` the engine of the request.
     """
-    engine = closed_forms.CLOSED_FORM if is_single(steps) else "discretised"
+    engine = CLOSED_FORM if is_single(steps) else "discretised"
     known = closed_forms.one_step(steps[0][0]) if is_single(steps) else engines.lattices(steps, options)
     build = partial(_built_later, steps, kind, method, options)
     return Plan(engine if method == "auto" else method, summed([expensive_laws(steps), known.cost]), build)

@@ -15,7 +15,7 @@ from service.privacy.composition.exact_sums.exact_runs import Responses, respons
 from service.privacy.composition.planning import cost
 from service.privacy.composition.planning.cost_model import Ceiling, CostModel
 from service.privacy.composition.planning.parts import Counted, loss_of_sum, shifts_beside
-from service.privacy.composition.planning.plan import CLOSED_FORM, Plan
+from service.privacy.composition.planning.plan import Plan
 from service.privacy.enclosure import Enclosure, Evidence
 from service.privacy.mechanisms.abstract import AbstractStep, Steps
 from service.privacy.mechanisms.approximate_dp import ApproximateDp
@@ -34,6 +34,7 @@ from service.privacy.mechanisms.shuffled.steps import AnyShuffled, AttacksOnShuf
 from service.privacy.mechanisms.stated_divergences import StatedDivergences
 from service.privacy.mechanisms.zcdp import Zcdp
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
+from service.privacy.trade_off.abstract import CLOSED_FORM
 from service.privacy.trade_off.atom_sums import in_reach, total_law, values
 from service.privacy.trade_off.atomic_law import AtomicLaw
 from service.privacy.trade_off.combinators.with_singular_mass import with_singular_mass

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final, final
+from typing import final
 
 from service.privacy.composition.planning.cost_model import Ceiling, CostModel, mixed
+from service.privacy.trade_off.abstract import CLOSED_FORM
 from service.privacy.trade_off.pair import TradeOffPair
-
-CLOSED_FORM: Final = "closed_form"
 
 
 @final

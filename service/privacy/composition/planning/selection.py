@@ -8,12 +8,13 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Final, final
 
 from service.privacy.composition.planning.cost_model import LIST_EVALUATIONS, CostModel, summed
-from service.privacy.composition.planning.plan import CLOSED_FORM, Plan
+from service.privacy.composition.planning.plan import Plan
 from service.privacy.errors import UnsupportedCombination
 from service.privacy.mechanisms.abstract import AbstractMechanism
 from service.privacy.mechanisms.repeated import Repeated
 from service.privacy.mechanisms.selected import Selected
 from service.privacy.numerics.work import compute_once
+from service.privacy.trade_off.abstract import CLOSED_FORM
 from service.privacy.trade_off.pair import TradeOffPair
 
 if TYPE_CHECKING:

@@ -13,13 +13,12 @@ from service.privacy.enclosure import Enclosure, EnclosureArray
 from service.privacy.errors import NumericalFailure
 from service.privacy.numerics.arrays import BoolArray, FloatArray
 from service.privacy.numerics.work import is_spent
-from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
+from service.privacy.trade_off.abstract import CLOSED_FORM, AbstractTradeOff, CurvePoints
 from service.privacy.trade_off.delegating import DelegatingCurve
 from service.privacy.trade_off.enclosed.logs import log_ends, relative_widths
 
 WIDE: Final = 1e-6
 """Relative width above which parts are evaluated: a part could not narrow a narrower enclosure by more."""
-CHEAP: Final = "closed_form"
 MOST_WHEN_SPENT: Final = 16
 """Largest count of wide numbers that closed forms of parts narrow after the work of a request is spent."""
 ROUNDING: Final = 1e-13
@@ -135,7 +134,7 @@ class DataProcessingBound(DelegatingCurve):
             return ()
         if not is_spent():
             return self.parts
-        return [part for part in self.parts if part.method == CHEAP] if numbers <= MOST_WHEN_SPENT else ()
+        return [part for part in self.parts if part.method == CLOSED_FORM] if numbers <= MOST_WHEN_SPENT else ()
 
     def _raised(self, found: Enclosure, read: Callable[[AbstractTradeOff], Enclosure]) -> Enclosure:
         if found.lower == found.upper or found.relative_width() <= WIDE:

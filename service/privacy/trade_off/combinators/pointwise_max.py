@@ -15,7 +15,7 @@ from service.privacy.numerics.arrays import BoolArray, FloatArray
 from service.privacy.numerics.roots import sectioned
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 from service.privacy.numerics.work import is_spent
-from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
+from service.privacy.trade_off.abstract import CLOSED_FORM, AbstractTradeOff, CurvePoints
 from service.privacy.trade_off.combinators.common_tangent import envelope_epsilon
 from service.privacy.trade_off.combinators.extremes import larger, largest, smaller, smallest
 from service.privacy.trade_off.enclosed.decreasing_root import decreasing_root
@@ -253,7 +253,7 @@ class PointwiseMax(AbstractTradeOff):
     @override
     def _epsilon_formula(self, delta: float) -> Enclosure:
         # Many points of a profile cost little in closed form, and much in composed runs.
-        if self.first.method == self.second.method == "closed_form":
+        if self.first.method == self.second.method == CLOSED_FORM:
             found = envelope_epsilon(self.first, self.second, delta, self.evidence)
             if found is not None:
                 return found

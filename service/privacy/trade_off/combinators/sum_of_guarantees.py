@@ -14,7 +14,7 @@ from service.privacy.enclosure import Enclosure, EnclosureArray
 from service.privacy.errors import NumericalFailure
 from service.privacy.numerics.arrays import BoolArray, FloatArray
 from service.privacy.numerics.work import is_spent
-from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
+from service.privacy.trade_off.abstract import AbstractTradeOff, Alternatives, CurvePoints
 from service.privacy.trade_off.delegating import DelegatingCurve
 from service.privacy.trade_off.enclosed.logs import chosen, log_ends, relative_widths
 
@@ -28,9 +28,6 @@ OUTWARD: Final = 1 + 2.0**-48
 """Factor that covers the rounding of shares and sums."""
 SLACK: Final = 1e-13
 """Error of a logarithm, relative to 1 + its size: far above the rounding of its computation."""
-
-Alternatives = Sequence[tuple[AbstractTradeOff, int]]
-"""Descriptions of one part of a composition: each gives a curve, and how many steps with that curve the part has."""
 
 
 @final

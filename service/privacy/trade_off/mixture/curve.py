@@ -16,7 +16,7 @@ from service.privacy.errors import NumericalFailure
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF, rounded
 from service.privacy.numerics.work import is_spent
-from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
+from service.privacy.trade_off.abstract import CLOSED_FORM, AbstractTradeOff, CurvePoints
 from service.privacy.trade_off.combinators.bracketed import map_bracket
 from service.privacy.trade_off.combinators.data_processing_bound import DataProcessingBound
 from service.privacy.trade_off.combinators.extreme_of import map_extremes
@@ -42,7 +42,6 @@ CLOSE: Final = 1e-7
 FAINT: Final = 1e-12
 """Share of delta below which the upper bound of a profile needs no better value."""
 LARGEST_EPSILON: Final = 1e300
-CHEAP: Final = "closed_form"
 BOUNDING: Final = (Evidence.EXACT, Evidence.PROVED, Evidence.CERTIFIED)
 
 
@@ -149,7 +148,7 @@ class MixtureTradeOff(AbstractTradeOff):
 
         None means that the points of all parts are inexpensive, so that another search serves.
         """
-        if all(curve.method == CHEAP for _, curve in self.parts) and not self._has_only_profiles:
+        if all(curve.method == CLOSED_FORM for _, curve in self.parts) and not self._has_only_profiles:
             return None
         parts = [(weight, _first_engine(curve)) for weight, curve in self.parts]
         ahead, back = MixtureTradeOff(parts), MixtureTradeOff([(weight, curve.reversed()) for weight, curve in parts])
@@ -181,7 +180,7 @@ class MixtureTradeOff(AbstractTradeOff):
 
     @override
     def _epsilon_formula(self, delta: float) -> Enclosure:
-        if self.evidence.is_certain and any(curve.method != CHEAP for _, curve in self.parts):
+        if self.evidence.is_certain and any(curve.method != CLOSED_FORM for _, curve in self.parts):
             low, high = self._epsilon_bounds(delta)
             if high < math.inf:
                 if high - low <= CLOSE * high:

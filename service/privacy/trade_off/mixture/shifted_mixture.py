@@ -21,13 +21,12 @@ from typing_extensions import override
 from service.privacy.enclosure import Enclosure, EnclosureArray, Evidence
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
-from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
+from service.privacy.trade_off.abstract import CLOSED_FORM, AbstractTradeOff, CurvePoints
 from service.privacy.trade_off.atomic_law import AtomicLaw
 from service.privacy.trade_off.enclosed.decreasing_root import decreasing_root
 from service.privacy.trade_off.enclosed.logs import log_ends
 from service.privacy.trade_off.mixture.shared_levels import SharedLevels
 
-CHEAP: Final = "closed_form"
 CLOSE: Final = 1e-7
 """Relative width of the bounds of an epsilon from which no root is searched for."""
 
@@ -168,7 +167,7 @@ class ShiftedMixture(AbstractTradeOff):
 
     @override
     def _epsilon_formula(self, delta: float) -> Enclosure:
-        if self.rest.method == CHEAP or not self.evidence.is_certain:
+        if self.rest.method == CLOSED_FORM or not self.evidence.is_certain:
             return super()._epsilon_formula(delta)
         low, high = self._epsilon_bounds(delta)
         if high - low <= CLOSE * high:
