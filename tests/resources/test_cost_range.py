@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from types import FrameType
-from typing import Any, get_args
+from typing import get_args
 
 import pytest
 from pydantic import ValidationError
@@ -13,7 +11,6 @@ from api_schemas.jobs import CostUnknown, EstimatesResponse
 from service.importers.catalogue import validate_with_imports
 from service.parsing import RequestBodyError, parse_request
 from service.privacy.errors import PrivacyComputationError
-from service.privacy.numerics.work import at_most
 from service.resources.catalogue import resource
 from service.resources.cost_range import (
     UNKNOWN_OF_ENGINES,
@@ -21,8 +18,8 @@ from service.resources.cost_range import (
     CostRange,
     cost_range,
 )
-from tests.frozen.answers import DIGEST, ENGINE
 from tests.frozen.space import request
+from tests.resources.counted_cost import counted_cost
 from tests.slow_marker import thorough
 
 LIMIT_SECONDS = 30.0
@@ -38,27 +35,15 @@ def cost_and_range(number: int) -> tuple[CostRange, float] | None:
     """
     name, body = request(number)
     computation = resource(name)
-    calls = 0
-
-    def count(_: FrameType, __: str, ___: Any) -> None:
-        nonlocal calls
-        calls += 1
-
     try:
         sent = parse_request(computation.request_type, body, validate_with_imports)
         quoted = computation.quote(sent)
         found = cost_range(name, quoted, LIMIT_SECONDS)
         if found.likely > SHORT:
             return None
-        with at_most(LIMIT_SECONDS * 1e6) as work:
-            sys.setprofile(count)
-            try:
-                (quoted.prepared or computation).body(sent, DIGEST, ENGINE)
-            finally:
-                sys.setprofile(None)
+        return found, counted_cost(computation, sent, quoted, LIMIT_SECONDS)
     except REFUSALS:
         return None
-    return found, calls + work.done
 
 
 @pytest.mark.parametrize("start", [44, *map(thorough, (0, 22, 66, 88, 110))])

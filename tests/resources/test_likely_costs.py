@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable
-from types import FrameType
 from typing import Any, Final
 
 import numpy as np
@@ -13,11 +11,10 @@ import pytest
 from numpy.random import Generator
 
 from service.parsing import parse_request
-from service.privacy.numerics.work import at_most
 from service.resources.catalogue import resource
 from service.resources.cost_range import cost_range
-from tests.frozen.answers import DIGEST, ENGINE
 from tests.privacy.random_cases import log_uniform
+from tests.resources.counted_cost import counted_cost
 
 LIMIT_SECONDS: Final = 30.0
 FACTOR: Final = 5.0
@@ -117,19 +114,8 @@ def counted(name: str, body: Spec) -> tuple[float, float]:
     computation = resource(name)
     sent = parse_request(computation.request_type, json.dumps(body).encode())
     quoted = computation.quote(sent)
-    calls = 0
-
-    def count(_: FrameType, __: str, ___: Any) -> None:
-        nonlocal calls
-        calls += 1
-
-    with at_most(LIMIT_SECONDS * 1e6) as work:
-        sys.setprofile(count)
-        try:
-            (quoted.prepared or computation).body(sent, DIGEST, ENGINE)
-        finally:
-            sys.setprofile(None)
-    return cost_range(name, quoted, LIMIT_SECONDS).likely, calls + work.done
+    cost = counted_cost(computation, sent, quoted, LIMIT_SECONDS)
+    return cost_range(name, quoted, LIMIT_SECONDS).likely, cost
 
 
 @pytest.mark.parametrize("kind", KINDS)
