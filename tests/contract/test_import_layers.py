@@ -307,6 +307,10 @@ def test_no_module_imports_pickle() -> None:
             "import service.main",
             {"service.resources.bounds", "service.privacy.mechanisms", "scipy", "mpmath", "flint"},
         ),
+        (
+            "from service.main import create_app; from service.settings import Settings; create_app(Settings())",
+            {"cryptography", "jwt", "mpmath", "scipy.optimize", "scipy.fft", "vl_convert"},
+        ),
     ],
 )
 def test_import_does_not_load_expensive_modules(statement: str, absent: set[str]) -> None:
