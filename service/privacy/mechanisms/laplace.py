@@ -56,14 +56,30 @@ class Laplace(AbstractStep):
 
     @override
     def loss_atoms(self) -> tuple[tuple[float, float], ...]:
-        import mpmath
-
-        # More digits, because e^-shift multiplies the rounding error of the shift by the shift.
-        many_digits: Any = mpmath
-        with many_digits.workdps(ATOM_DIGITS):
-            shift = many_digits.mpf(self.sensitivity) / self.noise_multiplier
-            return ((-float(shift), 0.5), (float(shift), float(many_digits.exp(-shift) / 2)))
+        return laplace_atoms(self.sensitivity, self.noise_multiplier)
 
     @override
     def part(self) -> LaplacePart:
         return LaplacePart(self.largest_loss, 1.0)
+
+
+def laplace_atoms(numerator: int, denominator: float) -> tuple[tuple[float, float], ...]:
+    """Return the losses of Laplace noise of scale 1 that have positive probability under H0.
+
+    Parameters
+    ----------
+    numerator, denominator : number
+        The shift of the noise is their quotient.
+
+    Returns
+    -------
+    tuple of (float, float)
+        Loss (nats, add direction) and its probability.
+    """
+    import mpmath
+
+    # More digits, because e^-shift multiplies the rounding error of the shift by the shift.
+    many_digits: Any = mpmath
+    with many_digits.workdps(ATOM_DIGITS):
+        shift = many_digits.mpf(numerator) / denominator
+        return ((-float(shift), 0.5), (float(shift), float(many_digits.exp(-shift) / 2)))

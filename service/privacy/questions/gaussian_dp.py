@@ -16,7 +16,6 @@ import numpy as np
 from scipy import special
 
 from service.privacy.enclosure import Enclosure, EnclosureArray, Evidence
-from service.privacy.errors import OutOfDomain
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 from service.privacy.numerics.work import at_most, compute_complete_once, remaining_work
 from service.privacy.questions.empty_range import NOTHING_IN_RANGE, RANGE_MAY_BE_EMPTY
@@ -24,7 +23,7 @@ from service.privacy.questions.gdp_lists import ListSearch
 from service.privacy.questions.gdp_range import BOTH, PROVED_FROM, Needed, corner, over_range
 from service.privacy.questions.gdp_tangents import STRONGEST
 from service.privacy.questions.normal_points import CLOSE, SMALLEST_RATE, normal_points
-from service.privacy.questions.reading import Reading
+from service.privacy.questions.reading import Reading, check_probabilities
 from service.privacy.questions.strongest_parts import strongest_parts
 from service.privacy.trade_off.abstract import CLOSED_FORM, AbstractTradeOff
 from service.privacy.trade_off.approximate_dp import ApproximateDpTradeOff
@@ -96,9 +95,7 @@ def mu(
 
 def _of_valid(curve: AbstractTradeOff, rate_min: float, error_min: float, needed: Needed) -> GdpReading:
     """Return mu of a curve over a range of error rates after a check of `rate_min` and `error_min`."""
-    for name, value in (("false_positive_rate_min", rate_min), ("type_two_error_min", error_min)):
-        if not 0 <= value <= 1:
-            raise OutOfDomain(name, value, "in [0, 1]")
+    check_probabilities(false_positive_rate_min=rate_min, type_two_error_min=error_min)
     return _of_curve(curve, rate_min, error_min, needed)
 
 

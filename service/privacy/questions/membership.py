@@ -18,11 +18,10 @@ from typing import Final, Literal
 import numpy as np
 
 from service.privacy.enclosure import Enclosure, Evidence
-from service.privacy.errors import OutOfDomain
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 from service.privacy.questions.bayes import Odds, posterior, posterior_at_log_ratio, widened
 from service.privacy.questions.complement import power_at_complement, type_two_error_at_complement
-from service.privacy.questions.reading import Reading, SafeEnd
+from service.privacy.questions.reading import Reading, SafeEnd, check_probabilities
 from service.privacy.trade_off.abstract import AbstractTradeOff
 
 Side = Literal["at_most", "at_least"]
@@ -80,10 +79,10 @@ def attack_accuracy(curve: AbstractTradeOff, prior: float, false_positive_rate: 
     delta(ln((1 - p)/p)). For p > 1/2 the symmetric formula p + (1 - p) delta_swapped(ln(p/(1 - p))) uses the profile of
     the swapped hypotheses. All terms are positive. The accuracy is exactly 1 for p = 0 and p = 1.
     """
-    _check("prior", prior)
+    check_probabilities(prior=prior)
     if false_positive_rate is None:
         return Reading(_bayes_accuracy(curve, prior), "upper", BAYES)
-    _check("false_positive_rate", false_positive_rate)
+    check_probabilities(false_positive_rate=false_positive_rate)
     power = curve.power_at(false_positive_rate)
     correct = (1 - prior) * (1 - false_positive_rate)
     if prior in (0.0, 1.0):
@@ -122,11 +121,11 @@ def positive_predictive_value(
     quotient is 0/0 unless the power is positive there. Then the answer is the limit of small rates, with a note. The
     value is 0 for p = 0 and 1 for p = 1.
     """
-    _check("prior", prior)
+    check_probabilities(prior=prior)
     safe: SafeEnd = "upper" if side == "at_most" else "lower"
     if prior in (0.0, 1.0):
         return Reading(Enclosure.point(prior), safe, THUDI)
-    _check("false_positive_rate", false_positive_rate or 0.0)
+    check_probabilities(false_positive_rate=false_positive_rate or 0.0)
     if not false_positive_rate:
         ratio = largest_log_ratio(curve) if side == "at_most" else _inf_ratio(curve)
         notes = () if false_positive_rate is None else (LIMIT,)
@@ -169,11 +168,11 @@ def negative_predictive_value(
     log-likelihood ratios L. At rate 1 the attack calls nobody a non-member. Then the answer is the limit, with a note.
     The value is 1 for p = 0 and 0 for p = 1.
     """
-    _check("prior", prior)
+    check_probabilities(prior=prior)
     safe: SafeEnd = "upper" if side == "at_most" else "lower"
     if prior in (0.0, 1.0):
         return Reading(Enclosure.point(1 - prior), safe, THUDI)
-    _check("false_positive_rate", false_positive_rate or 0.0)
+    check_probabilities(false_positive_rate=false_positive_rate or 0.0)
     if false_positive_rate in (None, 1):
         ratio = _inf_ratio(curve) if side == "at_most" else largest_log_ratio(curve)
         notes = () if false_positive_rate is None else (LIMIT_OF_NEGATIVES,)
@@ -208,7 +207,7 @@ def advantage_over_prior(curve: AbstractTradeOff, prior: float) -> Reading:
     With L the largest log-likelihood ratio and the positive predictive value PPV = p/(p + (1 - p) e^-L), the value is 2
     PPV (1 - p)(1 - e^-L).
     """
-    _check("prior", prior)
+    check_probabilities(prior=prior)
     ratio = largest_log_ratio(curve)
     source = "Thudi et al. 2022, Equation 5, for any trade-off curve"
     if prior in (0.0, 1.0) or ratio.upper <= 0:
@@ -297,8 +296,3 @@ def _inf_ratio(curve: AbstractTradeOff) -> Enclosure:
     if singular.lower > 0:
         return Enclosure.point(-math.inf)
     return Enclosure(-math.inf, smallest.upper, smallest.evidence) if singular.upper > 0 else smallest
-
-
-def _check(name: str, value: float) -> None:
-    if not 0 <= value <= 1:
-        raise OutOfDomain(name, value, "in [0, 1]")

@@ -21,7 +21,7 @@ from service.privacy.enclosure import SMALLEST, Enclosure, Evidence
 from service.privacy.errors import OutOfDomain
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 from service.privacy.questions.bayes import SLACK, Odds, posterior_at_log_ratio, widened
-from service.privacy.questions.reading import Reading
+from service.privacy.questions.reading import Reading, check_probabilities
 
 ACCURACY: Final = "Thudi et al. 2022, Theorem 1: positive accuracy a <= p/(p + (1 - p) e^-eps), solved for {unknown}"
 SUBSAMPLING: Final = "Thudi et al. 2022, Theorem 1 and section 4.2, solved for the rate: T = a/(a + (1 - a) e^eps)"
@@ -56,7 +56,7 @@ def largest_epsilon(positive_predictive_value: float, prior: float) -> Reading |
         or p = 0. None for a < p.
     """
     target = positive_predictive_value
-    _check_probabilities(positive_predictive_value=target, prior=prior)
+    check_probabilities(positive_predictive_value=target, prior=prior)
     source = ACCURACY.format(unknown="epsilon")
     if target == 1 or prior == 0:
         return Reading(Enclosure.point(math.inf), "lower", source)
@@ -84,7 +84,7 @@ def largest_sampling_rate(positive_predictive_value: float, epsilon: float) -> R
         The rate a/(a + (1 - a) e^eps). The lower bound never overstates privacy.
     """
     target = positive_predictive_value
-    _check_probabilities(positive_predictive_value=target)
+    check_probabilities(positive_predictive_value=target)
     _check_epsilon(epsilon)
     if target in (0.0, 1.0):
         return Reading(Enclosure.point(target), "lower", SUBSAMPLING)
@@ -141,7 +141,7 @@ def largest_epsilon_for_deletions(prior: float, confidence: float, deletions: in
     The relative error is at most 64 u plus the error of B^{1/m}, which is 10 u |ln B|/m. This holds however close the
     prior is to 0 or 1, and (1 - p)^m to B.
     """
-    _check_probabilities(prior=prior, confidence=confidence)
+    check_probabilities(prior=prior, confidence=confidence)
     _check_deletions(deletions)
     source = DELETIONS + "epsilon"
     if prior == 0 or confidence == 0:
@@ -187,7 +187,7 @@ def largest_prior_for_deletions(epsilon: float, confidence: float, deletions: in
     -----
     For m = 1 the prior is one minus the largest positive accuracy at a prior of B, with relative error at most 32 u.
     """
-    _check_probabilities(confidence=confidence)
+    check_probabilities(confidence=confidence)
     _check_deletions(deletions)
     _check_epsilon(epsilon)
     source = DELETIONS + "the prior"
@@ -251,12 +251,6 @@ def _root(confidence: float, deletions: int) -> tuple[Enclosure, Enclosure]:
         Enclosure(rest * (1 - rest_error), rest * (1 + rest_error), Evidence.EXACT),
         Enclosure(root * (1 - root_error), root * (1 + root_error), Evidence.EXACT),
     )
-
-
-def _check_probabilities(**given: float) -> None:
-    for name, value in given.items():
-        if not 0 <= value <= 1:
-            raise OutOfDomain(name, value, "in [0, 1]")
 
 
 def _check_epsilon(epsilon: float) -> None:

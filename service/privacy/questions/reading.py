@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from service.privacy.enclosure import Enclosure
+from service.privacy.errors import OutOfDomain
 
 SafeEnd = Literal["upper", "lower"]
 
@@ -35,3 +36,21 @@ class Reading:
     def safe_value(self) -> float:
         """The bound of the enclosure that never states more privacy than there is."""
         return self.value.upper if self.safe_end == "upper" else self.value.lower
+
+
+def check_probabilities(**given: float) -> None:
+    """Raise OutOfDomain for the first of the given numbers, by the names of their fields, that is no probability.
+
+    Parameters
+    ----------
+    **given : float
+        Numbers by name.
+
+    Raises
+    ------
+    OutOfDomain
+        If a number is outside [0, 1] or NaN.
+    """
+    for name, value in given.items():
+        if not 0 <= value <= 1:
+            raise OutOfDomain(name, value, "in [0, 1]")

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from service.privacy.enclosure import SMALLEST, Enclosure, Evidence
-from service.privacy.errors import OutOfDomain
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 from service.privacy.questions.membership import largest_log_ratio, negative_predictive_value, unbounded
-from service.privacy.questions.reading import Reading
+from service.privacy.questions.reading import Reading, check_probabilities
 from service.privacy.trade_off.abstract import AbstractTradeOff
 
 SOURCE: Final = (
@@ -66,7 +65,7 @@ def unlearning_guarantee(curve: AbstractTradeOff, prior: float, confidence: floa
     -----
     The accuracy is that of `negative_predictive_value`.
     """
-    _check(prior, confidence)
+    check_probabilities(prior=prior, confidence=confidence)
     smallest = negative_predictive_value(curve, prior, side="at_least").value
     holds: Held = "unknown"
     if smallest.evidence is not Evidence.ASYMPTOTIC and curve.evidence is not Evidence.ASYMPTOTIC:
@@ -106,7 +105,7 @@ def deletion_capacity(curve: AbstractTradeOff, prior: float, confidence: float) 
     L is the smallest probability that a record was not used, over all outputs. For pure DP up to epsilon 1e6 the two
     integers differ by at most 3e-8 of their value and 1 (tested against 700 digits).
     """
-    _check(prior, confidence)
+    check_probabilities(prior=prior, confidence=confidence)
     if prior == 0 or confidence == 0:
         return Reading(Enclosure.point(math.inf), "lower", SOURCE)
     if prior == 1:
@@ -135,9 +134,3 @@ def _floor_ratio(numerator: float, denominator: float, side: int) -> float:
         return math.inf
     ratio = numerator / denominator * (1 + side * 4 * UNIT_ROUNDOFF)
     return float(math.floor(ratio)) if math.isfinite(ratio) else ratio
-
-
-def _check(prior: float, confidence: float) -> None:
-    for name, value in (("prior", prior), ("confidence", confidence)):
-        if not 0 <= value <= 1:
-            raise OutOfDomain(name, value, "in [0, 1]")

@@ -32,17 +32,17 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar, Final, final
+from typing import ClassVar, Final, final
 
 import numpy as np
 from typing_extensions import override
 
 from service.privacy.enclosure import Enclosure, Evidence
-from service.privacy.mechanisms.abstract import ATOM_DIGITS, AbstractStep, Attained, LaplacePart, ResolvedStep, Steps
+from service.privacy.mechanisms.abstract import AbstractStep, Attained, LaplacePart, ResolvedStep, Steps
 from service.privacy.mechanisms.caveats import Premise
 from service.privacy.mechanisms.discrete.atomic_step import AtomicStep
 from service.privacy.mechanisms.domain import NOISE_MULTIPLIER
-from service.privacy.mechanisms.laplace import Laplace
+from service.privacy.mechanisms.laplace import Laplace, laplace_atoms
 from service.privacy.mechanisms.pure_dp import PureDp
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF, rounded
 from service.privacy.trade_off.atomic_law import AtomicLaw
@@ -99,12 +99,7 @@ class PathStep(ResolvedStep):
     @final
     @override
     def loss_atoms(self) -> tuple[tuple[float, float], ...]:
-        import mpmath
-
-        many_digits: Any = mpmath
-        with many_digits.workdps(ATOM_DIGITS):
-            shift = many_digits.mpf(self.eta.numerator) / self.eta.denominator
-            return ((-float(shift), 0.5), (float(shift), float(many_digits.exp(-shift) / 2)))
+        return laplace_atoms(self.eta.numerator, self.eta.denominator)
 
 
 @final

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
-from service.privacy.pmp.exponential.population import LARGEST_LINEAR_SPREAD, Population, subsets_of
+from service.privacy.pmp.exponential.population import LARGEST_LINEAR_SPREAD, Population, log_sum, subsets_of
 
 LARGEST_BLOCK = 2**18
 """Largest size of a block of the matrix of subsets of both halves."""
@@ -140,19 +140,14 @@ def _log_sums(population: Population) -> tuple[FloatArray, FloatArray]:
         first_sums, other_sums = np.empty_like(first), np.full_like(other, -np.inf)
         for rows in meeting.blocks(LARGEST_BLOCK // population.object_count):
             logits = first[rows, None, :] + other
-            logits -= _log_sum(logits, 2)[:, :, None]
-            first_sums[rows] = _log_sum(logits, 1)
-            other_sums = np.logaddexp(other_sums, _log_sum(logits, 0))
+            logits -= log_sum(logits, 2)[:, :, None]
+            first_sums[rows] = log_sum(logits, 1)
+            other_sums = np.logaddexp(other_sums, log_sum(logits, 0))
         for place, members, sums in ((0, meeting.members[0], first_sums), (half, meeting.members[1], other_sums)):
             for point in range(half):
                 column = members[:, point]
                 for total, chosen in ((with_point, column), (without, ~column)):
                     if chosen.any():
                         held = total[:, place + point]
-                        total[:, place + point] = np.logaddexp(held, _log_sum(sums[chosen], 0))
+                        total[:, place + point] = np.logaddexp(held, log_sum(sums[chosen], 0))
     return with_point, without
-
-
-def _log_sum(logarithms: FloatArray, axis: int) -> FloatArray:
-    largest = logarithms.max(axis=axis, keepdims=True)
-    return np.log(np.exp(logarithms - largest).sum(axis=axis)) + largest.squeeze(axis)

@@ -36,6 +36,25 @@ def subsets_of(patterns: NDArray[np.int64], points: int) -> NDArray[np.bool_]:
     return patterns[:, None] & (np.int64(1) << np.arange(points, dtype=np.int64)) != 0
 
 
+def log_sum(logarithms: FloatArray, axis: int) -> FloatArray:
+    """Return the logarithm of the sum of e^x over the numbers x in `logarithms` along an axis, which is removed.
+
+    Parameters
+    ----------
+    logarithms : array
+        Numbers x.
+    axis : int
+        Axis of the sum.
+
+    Returns
+    -------
+    array
+        Logarithms of the sums.
+    """
+    largest = logarithms.max(axis=axis, keepdims=True)
+    return np.log(np.exp(logarithms - largest).sum(axis=axis)) + largest.squeeze(axis)
+
+
 @final
 @dataclass(frozen=True)
 class Population:

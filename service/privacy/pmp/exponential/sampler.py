@@ -24,7 +24,7 @@ from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.betting import mean_at_least
 from service.privacy.numerics.roots import many_bisected
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
-from service.privacy.pmp.exponential.population import Population
+from service.privacy.pmp.exponential.population import Population, log_sum
 from service.privacy.pmp.exponential.swap import SwapBounds
 
 PROPOSALS_PER_SAMPLE = 16
@@ -156,9 +156,9 @@ def _tilts(logits: FloatArray, size: int) -> FloatArray:
         best, kept = np.where(better, height, best), np.where(better, log_weights, kept)
         step = np.where(better, np.minimum(step * 1.2, 1.0), step / 2)
         found = expit(scores + centre) @ logits.T
-        target = np.where(better, found - _log_sum(found), target)
+        target = np.where(better, found - log_sum(found, 1)[:, None], target)
         log_weights = (1 - step) * kept + step * target
-        log_weights -= _log_sum(log_weights)
+        log_weights -= log_sum(log_weights, 1)[:, None]
     return np.exp(kept)
 
 
@@ -168,11 +168,6 @@ def _centre(scores: FloatArray, size: int) -> FloatArray:
     high: FloatArray = -scores.min(axis=1, keepdims=True) + math.log(scores.shape[1])
     low, high = many_bisected(lambda c: expit(scores + c).sum(axis=1, keepdims=True) > size, low, high, CENTRING_ROUNDS)
     return (low + high) / 2
-
-
-def _log_sum(logarithms: FloatArray) -> FloatArray:
-    largest = logarithms.max(axis=1, keepdims=True)
-    return largest + np.log(np.exp(logarithms - largest).sum(axis=1, keepdims=True))
 
 
 def _sampled_chances(
@@ -196,7 +191,7 @@ def _sampled_chances(
         members = _weighted_subsets(scores, table, size, batch, generator)
         proposed += len(members)
         sums = members @ logits.T
-        log_acceptance = sums[:, chosen] - _log_sum(sums)[:, 0] - (members @ scores - entropy)
+        log_acceptance = sums[:, chosen] - log_sum(sums, 1) - (members @ scores - entropy)
         members = members[generator.random(len(members)) < np.exp(log_acceptance)][: samples - accepted]
         for start in range(0, len(members), block):
             part = members[start : start + block]
@@ -251,7 +246,7 @@ def _chances_of_membership(logits: FloatArray, chosen: int, members: NDArray[np.
     entering = logits.T[outside]
     row, column = without.max(axis=2), entering.max(axis=2)
     products = np.exp(without - row[:, :, None]) @ np.exp(entering - column[:, :, None]).transpose(0, 2, 1)
-    log_normaliser = _log_sum(sums[:, 0])
+    log_normaliser = log_sum(sums[:, 0], 1)[:, None]
     kept = np.exp(log_normaliser - logits[chosen][inside] - row)[:, :, None]
     # p(w|D')/p(w|D) for D' = D with a row's point exchanged for a column's.
     ratios = kept * np.exp(logits[chosen][outside] - column)[:, None, :]
