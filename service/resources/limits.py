@@ -23,7 +23,8 @@ ADVICE: Final[dict[str, str]] = {
     "note names.",
     "tolerance_too_fine": "Send a relative_tolerance of 1e-6 or more, at no cost. Rounding is part of both bounds.",
     "work_spent": (
-        "Send fewer questions in one request. All questions together share twice the work limit of a single question."
+        "Send fewer questions in one request, or a run with fewer different parts. All questions together share twice "
+        "the work limit of a single question."
     ),
     "time_spent": "Send the request again when the service is less busy, at the same cost, or as a job, which has a "
     "longer time limit. The time limit ended the search.",
@@ -110,7 +111,7 @@ def _most_specific_limit(curves: TradeOffPair, evidence: Evidence, *, is_default
     if is_late():
         return WidthLimit.TIME_SPENT
     if curves.bracket is not None:
-        return WidthLimit.TWO_THEOREMS
+        return WidthLimit.WORK_SPENT if was_cut_short() else WidthLimit.TWO_THEOREMS
     if curves.second is not None and curves.second.declined is not None:
         return curves.second.declined
     if was_cut_short():

@@ -17,12 +17,10 @@ from api_schemas.signatures import PAYLOAD_TYPE
 from service.resources.digest import LARGEST_CANONICAL_INTEGER, canonical_text
 from service.signing.errors import NotSignable, NotVerified, Unreadable
 from service.signing.keys import SigningKeys, VerificationKey
+from service.signing.size_limit import LARGEST_ENVELOPE, TOO_LONG
 
-LARGEST_ENVELOPE: Final = 2**25
-"""Bytes of an envelope. Reading one takes seconds at most."""
 LEAST_WITH_EXPONENT: Final = 10**21
 """RFC 8785 writes doubles of at least this size with an exponent."""
-TOO_LONG: Final = "The signed statement would be too long. Send a smaller request, or fewer points."
 SIGNATURE_BYTES: Final = 64
 KEY_ID: Final = re.compile(r"[A-Za-z0-9_-]{43}")
 """Thumbprint of a key in base64url."""

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from typing import final
 
 from api_schemas.signatures import SignedKind
-from service.signing.envelope import LARGEST_ENVELOPE, TOO_LONG, SignedPayload, parse_envelope, sign_payload
+from service.signing.envelope import SignedPayload, parse_envelope, sign_payload
 from service.signing.errors import NotSignable, NotVerified, Unreadable
 from service.signing.keys import SigningKeys, VerificationKey
 from service.signing.reports import insert_block, is_report, report_sha256, split_report
+from service.signing.size_limit import LARGEST_ENVELOPE, TOO_LONG
 from service.signing.statement import Statement, make_statement, parse_statement
 
 

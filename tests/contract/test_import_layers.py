@@ -300,6 +300,11 @@ def test_no_module_imports_pickle() -> None:
             "import service.privacy.threat_models.worst_case",
             {"pydantic", "fastapi", "structlog", "redis", "api_schemas", "scipy.optimize", "scipy.fft", "mpmath"},
         ),
+        (
+            "import importlib, pkgutil, service.privacy as core\n"
+            "for each in pkgutil.walk_packages(core.__path__, 'service.privacy.'): importlib.import_module(each.name)",
+            {"scipy.optimize", "scipy.linalg", "scipy.fft", "mpmath"},
+        ),
         ("import service.resources.bounds", {"fastapi", "starlette", "structlog", "redis"}),
         ("import privacy_bounds", {"numpy", "scipy", "fastapi", "service"}),
         ("import privacy_bounds, service.command.in_process", {"fastapi", "starlette", "structlog", "redis"}),
@@ -307,11 +312,15 @@ def test_no_module_imports_pickle() -> None:
             "import service.main",
             {"service.resources.bounds", "service.privacy.mechanisms", "scipy", "mpmath", "flint"},
         ),
+        (
+            "from service.main import create_app; from service.settings import Settings; create_app(Settings())",
+            {"cryptography", "jwt", "mpmath", "scipy.optimize", "scipy.fft", "vl_convert"},
+        ),
     ],
 )
 def test_import_does_not_load_expensive_modules(statement: str, absent: set[str]) -> None:
     loaded = subprocess.run(
-        [sys.executable, "-c", f"{statement}; import sys; print(*sys.modules)"],
+        [sys.executable, "-c", f"{statement}\nimport sys; print(*sys.modules)"],
         cwd=ROOT,
         check=True,
         capture_output=True,

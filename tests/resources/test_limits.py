@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any, Final, get_args
 
+import numpy as np
 import pytest
 from pydantic import ValidationError
 
@@ -13,11 +14,13 @@ from api_schemas.choices import LimitCode
 from service.parsing import RequestBodyError
 from service.privacy.errors import PrivacyComputationError
 from service.privacy.limit import WidthLimit
+from service.privacy.numerics.work import at_most
 from service.resources.limits import ADVICE
 from tests.frozen.answers import response
 from tests.frozen.space import request
-from tests.resources.test_work import answered
-from tests.slow_marker import thorough
+from tests.resources import request_space
+from tests.resources.test_work import answered, composed
+from tests.slow_marker import sample_of, thorough
 
 DPSGD: Final = {"type": "dpsgd", "noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1000}
 
@@ -84,3 +87,37 @@ def test_known_case_has_expected_limit(code: str) -> None:
     answer = answered({**CASES[code], "questions": [{"type": "epsilon", "delta": 1e-5}]})
     assert answer["limit"]["code"] == code
     assert answer["limit"]["advice"].endswith(".")
+
+
+QUESTIONS: Final = (
+    {"type": "reconstruction", "baseline_success": 1e-6},
+    {"type": "epsilon", "delta": 1e-6},
+    {"type": "delta", "epsilon": 0.5},
+)
+
+
+@sample_of(6)
+@pytest.mark.parametrize("seed", range(200))
+def test_more_work_narrows_no_answer_between_two_theorems(seed: int) -> None:
+    """The limit `two_theorems` says that no request is narrower, so that more work must give the same bounds."""
+    spec = request_space.mechanism(np.random.default_rng(seed))
+    for question in QUESTIONS:
+        asked = {"mechanism": spec, "questions": [question]}
+        try:
+            with at_most(3e4):
+                answer = answered(asked)
+        except (PrivacyComputationError, ValidationError):
+            continue
+        if answer.get("limit", {}).get("code") == "two_theorems":
+            again = answered(asked)
+            assert (again["lower"], again["upper"]) == (answer["lower"], answer["upper"])
+
+
+def test_spent_work_is_named_before_two_theorems() -> None:
+    stated = {"type": "rdp", "orders": [2.25, 28.6], "epsilons": [6.25, 107.0]}
+    asked = {"mechanism": composed(stated, stated), "questions": [{"type": "delta", "epsilon": 0.5}]}
+    with at_most(3e4):
+        early = answered(asked)
+    late = answered(asked)
+    assert late["upper"] < early["upper"]
+    assert (early["limit"]["code"], late["limit"]["code"]) == ("work_spent", "two_theorems")

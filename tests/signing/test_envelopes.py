@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 import rfc8785
 
-from service.signing.envelope import LARGEST_ENVELOPE, encode_for_signature, sign_payload
+from service.signing.envelope import encode_for_signature, sign_payload
 from service.signing.errors import NotSignable, NotVerified, SigningError, Unreadable
+from service.signing.size_limit import LARGEST_ENVELOPE
 from service.signing.verification import read_file, verify_file
 from tests.signing.statements import (
     assessment,

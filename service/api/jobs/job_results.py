@@ -18,7 +18,7 @@ from service.jobs.results_codec import PROBLEM, stored_response
 from service.problems import NoStatement
 from service.rendering.registry import JSON
 from service.resources.sweeps.problems import is_lasting
-from service.signing.envelope import LARGEST_ENVELOPE, TOO_LONG
+from service.signing.size_limit import LARGEST_ENVELOPE, TOO_LONG
 from service.telemetry.http import request_context
 
 NDJSON: Final = "application/x-ndjson"

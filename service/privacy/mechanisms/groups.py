@@ -44,7 +44,6 @@ STATED: Final = (
 )
 
 
-@final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BracketedStep(ResolvedStep):
     """Step that is known from two sides: by steps that reveal less and a step that reveals more.
@@ -92,7 +91,7 @@ class BracketedStep(ResolvedStep):
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupOfStated(ResolvedStep):
+class GroupOfStated(BracketedStep):
     """Worst case of k records under a stated (eps, delta)-DP guarantee for one record.
 
     Attributes
@@ -105,13 +104,9 @@ class GroupOfStated(ResolvedStep):
         Steps that enclose the step in compositions, as in `BracketedStep`.
     """
 
-    type: ClassVar[str] = "approximate_dp"
     epsilon: float
     delta: float
     records: int
-    below: Steps
-    above: AbstractStep
-    bracket: str | None
 
     @override
     def curves(self) -> TradeOffPair:
@@ -120,14 +115,6 @@ class GroupOfStated(ResolvedStep):
         curve = GroupTradeOff(float(self.epsilon), float(self.delta), self.records)
         source = "k-fold iterate of the curve of one record (Kairouz, Oh, Viswanath 2015, Theorem 2.1)"
         return TradeOffPair(curve, curve, source)
-
-    @override
-    def sides(self) -> tuple[Steps, AbstractStep, str | None]:
-        return self.below, self.above, self.bracket
-
-    @override
-    def loss_law(self) -> LossLaw:
-        return self.above.loss_law()
 
 
 def multiple(epsilon: float, neighbours: Neighbours, kind: str) -> Fraction:

@@ -7,7 +7,6 @@ the wider enclosure may extend beyond the narrower one. A cap moves the safe bou
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from typing import Final
 
@@ -16,7 +15,7 @@ import numpy as np
 from service.privacy.enclosure import Enclosure, EnclosureArray, Evidence
 from service.privacy.questions.reading import SafeEnd
 from service.privacy.trade_off.abstract import CurvePoints
-from service.privacy.trade_off.enclosed.logs import log_ends
+from service.privacy.trade_off.enclosed.logs import log_ends, log_number
 
 SMALLEST_NORMAL: Final = 1e-290
 """Numbers below this are compared by their logarithms."""
@@ -84,8 +83,4 @@ def _no_smaller(own: EnclosureArray, worst: EnclosureArray) -> EnclosureArray:
 
 def _logs(number: Enclosure) -> tuple[float, float]:
     low, high = number.log_lower, number.log_upper
-    return _log(number.lower) if low is None else low, _log(number.upper) if high is None else high
-
-
-def _log(value: float) -> float:
-    return math.log(value) if value > 0 else -math.inf
+    return log_number(number.lower) if low is None else low, log_number(number.upper) if high is None else high

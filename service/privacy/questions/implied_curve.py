@@ -88,9 +88,8 @@ class ImpliedCurve(AbstractTradeOff):
         power = EnclosureArray.from_logs(*_ordered(logs))
         low = np.maximum(1 - power.upper - UNIT_ROUNDOFF, 0.0)
         high = np.minimum(1 - power.lower + UNIT_ROUNDOFF, 1.0)
-        anything = np.full_like(alpha, math.inf)
         error = EnclosureArray(low, high, log_down(low), log_up(high))
-        return CurvePoints(error, power, EnclosureArray(-anything, anything))
+        return CurvePoints.without_slopes(error, power)
 
     @override
     def _profile_formula(self, epsilon: FloatArray) -> EnclosureArray:

@@ -29,7 +29,7 @@ from service.privacy.numerics.work import Argument, Result, count_work, within_t
 from service.privacy.trade_off.bounded_tests import BoundedTests
 from service.privacy.trade_off.enclosed import caps
 from service.privacy.trade_off.enclosed.decreasing_root import decreasing_root
-from service.privacy.trade_off.enclosed.logs import placed
+from service.privacy.trade_off.enclosed.logs import log_number, placed
 
 A_READING, A_NUMBER = 100.0, 0.3
 """Approximate work of an evaluation, and of every number in it, in microseconds. Closed forms count nothing else."""
@@ -60,6 +60,23 @@ class CurvePoints:
     type_two_error: EnclosureArray
     power: EnclosureArray
     log_slope: EnclosureArray
+
+    @staticmethod
+    def without_slopes(type_two_error: EnclosureArray, power: EnclosureArray) -> CurvePoints:
+        """Return points of a curve of which no bounds of the log slopes are known.
+
+        Parameters
+        ----------
+        type_two_error, power : EnclosureArray
+            Type II errors and powers, shape (n,).
+
+        Returns
+        -------
+        CurvePoints
+            Points whose log slopes have infinite bounds.
+        """
+        wide = np.full_like(power.lower, math.inf)
+        return CurvePoints(type_two_error, power, EnclosureArray(-wide, wide))
 
     def __getitem__(self, at: IndexArray | BoolArray | slice) -> CurvePoints:
         """Return the points of the curve at the indices `at`."""
@@ -571,20 +588,15 @@ def anything(like: FloatArray) -> EnclosureArray:
 
 def guessed_points(alpha: FloatArray) -> CurvePoints:
     """Return points of an unknown curve at the rates `alpha`: they are at least as good as those of a guess."""
-    wide = np.full_like(alpha, math.inf)
     error = caps.error_of_guess(anything(alpha), alpha)
-    return CurvePoints(error, caps.power_of_guess(anything(alpha), alpha), EnclosureArray(-wide, wide))
+    return CurvePoints.without_slopes(error, caps.power_of_guess(anything(alpha), alpha))
 
 
 def _patched(bounds: EnclosureArray, where: BoolArray, value: Enclosure) -> EnclosureArray:
     log_lower, log_upper = bounds.log_lower, bounds.log_upper
     if log_lower is not None and log_upper is not None:
-        log_lower = np.where(where, _log(value.lower), log_lower)
-        log_upper = np.where(where, _log(value.upper), log_upper)
+        log_lower = np.where(where, log_number(value.lower), log_lower)
+        log_upper = np.where(where, log_number(value.upper), log_upper)
     return EnclosureArray(
         np.where(where, value.lower, bounds.lower), np.where(where, value.upper, bounds.upper), log_lower, log_upper
     )
-
-
-def _log(value: float) -> float:
-    return math.log(value) if value > 0 else -math.inf

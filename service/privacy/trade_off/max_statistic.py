@@ -324,11 +324,8 @@ class ThresholdCurve(AbstractTradeOff):
         found = [tests.at_rates(alpha) for tests in self._tests]
         power = np.max([each.power for each in found], axis=0)
         error = np.min([each.error for each in found], axis=0)
-        anything = np.full_like(alpha, np.inf)
-        return CurvePoints(
-            _between(log_ends(above.type_two_error)[0], error),
-            _between(power, log_ends(above.power)[1]),
-            EnclosureArray(-anything, anything),
+        return CurvePoints.without_slopes(
+            _between(log_ends(above.type_two_error)[0], error), _between(power, log_ends(above.power)[1])
         )
 
     @override

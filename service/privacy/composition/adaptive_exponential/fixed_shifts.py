@@ -187,11 +187,8 @@ class FixedShifts(AbstractTradeOff):
             other = self._least.points(alpha)
             bounds[:2] = np.minimum(bounds[:2], log_ends(other.type_two_error))
             bounds[2:] = np.maximum(bounds[2:], log_ends(other.power))
-        anything = np.full_like(alpha, np.inf)
-        return CurvePoints(
-            EnclosureArray.from_logs(bounds[0], bounds[1]),
-            EnclosureArray.from_logs(bounds[2], bounds[3]),
-            EnclosureArray(-anything, anything),
+        return CurvePoints.without_slopes(
+            EnclosureArray.from_logs(bounds[0], bounds[1]), EnclosureArray.from_logs(bounds[2], bounds[3])
         )
 
     @override

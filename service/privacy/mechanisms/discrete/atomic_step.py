@@ -38,19 +38,21 @@ LARGEST_LOSS = 300.0
 class AtomicStep(ResolvedStep):
     """Step with a law of finitely many losses, which some choice of data sets attains in both directions.
 
-    A subclass defines `atomic_law` and `theorem`. Curves, numbers for engines and loss laws follow from them.
+    A subclass defines `atomic_law`, and `theorem` or `source_of_pair`. Curves, numbers for engines and loss laws follow
+    from the law.
     """
 
     __slots__ = ()
+    theorem: ClassVar[str]
+    """Source of the pair of laws, as answers name it, for all steps of a class."""
 
     @override
     @abstractmethod
     def atomic_law(self) -> AtomicLaw: ...
 
-    @property
-    @abstractmethod
-    def theorem(self) -> str:
-        """Source of the step's pair of laws, as answers name it."""
+    def source_of_pair(self) -> str:
+        """Return the source of the step's pair of laws, as answers name it."""
+        return self.theorem
 
     @property
     @final
@@ -61,7 +63,7 @@ class AtomicStep(ResolvedStep):
     @override
     def curves(self) -> TradeOffPair:
         add = AtomsTradeOff(self.atomic_law())
-        return TradeOffPair(add, add.reversed(), self.theorem)
+        return TradeOffPair(add, add.reversed(), self.source_of_pair())
 
     @override
     def part(self) -> AtomsPart | None:
@@ -120,9 +122,8 @@ class ThreeAtomStep(AtomicStep):
     def atomic_law(self) -> AtomicLaw:
         return three_atoms(self.epsilon, self.log_zero, self.log_apart, self.error)
 
-    @property
     @override
-    def theorem(self) -> str:
+    def source_of_pair(self) -> str:
         return self.source
 
 
@@ -175,9 +176,8 @@ class CopiesStep(AtomicStep):
 
         return total_law(((listed_law(self.step), self.count),))
 
-    @property
     @override
-    def theorem(self) -> str:
+    def source_of_pair(self) -> str:
         return self.step.curves().source
 
 
@@ -216,7 +216,6 @@ class SampledAtoms(AtomicStep):
     def atomic_law(self) -> AtomicLaw:
         return (with_zero if self.shows_draw else sampled_law)(listed_law(self.step), self.rate)
 
-    @property
     @override
-    def theorem(self) -> str:
+    def source_of_pair(self) -> str:
         return self.step.curves().source if self.shows_draw else SAMPLED

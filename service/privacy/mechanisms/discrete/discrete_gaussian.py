@@ -11,9 +11,9 @@ import numpy as np
 from typing_extensions import override
 
 from service.privacy.enclosure import SMALLEST
-from service.privacy.mechanisms.abstract import AbstractStep, DescribedStep
+from service.privacy.mechanisms.abstract import AbstractStep
 from service.privacy.mechanisms.discrete.atomic_step import AtomicStep
-from service.privacy.mechanisms.discrete.noise import NOISE_IS_INTEGER, SENSITIVITY_STATED, sampled_noise, shift_of
+from service.privacy.mechanisms.discrete.noise import NOISE_IS_INTEGER, SENSITIVITY_STATED, NoisyQuery, shift_of
 from service.privacy.mechanisms.domain import DIMENSION, DISCRETE_SIGMA, RHO, WHOLE_SENSITIVITY
 from service.privacy.mechanisms.groups import BracketedStep
 from service.privacy.mechanisms.neighbours import Neighbours
@@ -33,7 +33,7 @@ SEVERAL_COORDINATES = (
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DiscreteGaussian(DescribedStep):
+class DiscreteGaussian(NoisyQuery):
     """Query with integer values, with noise of the law P(x) proportional to e^{-x^2/(2 sigma^2)} on the integers.
 
     Attributes
@@ -74,10 +74,6 @@ class DiscreteGaussian(DescribedStep):
             raise neighbours.refused(self.type, reason, ("one coordinate", "more noise"))
         return BracketedStep(below=((one, 1),), above=Zcdp(rho=rho), bracket=SEVERAL_COORDINATES)
 
-    @override
-    def sampled_under(self, rate: float, neighbours: Neighbours) -> AbstractStep | None:
-        return sampled_noise(self, rate, neighbours)
-
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +87,7 @@ class DiscreteGaussianStep(AtomicStep):
     """
 
     type: ClassVar[str] = "discrete_gaussian"
+    theorem = "Canonne, Kamath, Steinke 2020 (discrete Gaussian noise), law of the loss"
     sigma: float
     shift: int
 
@@ -121,8 +118,3 @@ class DiscreteGaussianStep(AtomicStep):
             is_unbounded=True,
             is_symmetric=True,
         )
-
-    @property
-    @override
-    def theorem(self) -> str:
-        return "Canonne, Kamath, Steinke 2020 (discrete Gaussian noise), law of the loss"

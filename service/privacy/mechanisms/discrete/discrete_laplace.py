@@ -9,9 +9,9 @@ from typing import Annotated, ClassVar, final
 import numpy as np
 from typing_extensions import override
 
-from service.privacy.mechanisms.abstract import AbstractStep, DescribedStep
+from service.privacy.mechanisms.abstract import AbstractStep
 from service.privacy.mechanisms.discrete.atomic_step import AtomicStep
-from service.privacy.mechanisms.discrete.noise import NOISE_IS_INTEGER, SENSITIVITY_STATED, sampled_noise, shift_of
+from service.privacy.mechanisms.discrete.noise import NOISE_IS_INTEGER, SENSITIVITY_STATED, NoisyQuery, shift_of
 from service.privacy.mechanisms.domain import DISCRETE_SCALE, WHOLE_SENSITIVITY
 from service.privacy.mechanisms.neighbours import Neighbours
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
@@ -25,7 +25,7 @@ FAINT = -720.0
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DiscreteLaplace(DescribedStep):
+class DiscreteLaplace(NoisyQuery):
     """Query with integer values, with noise of the law P(x) = (1 - l)/(1 + l) l^|x|, where l = e^{-1/scale}.
 
     Attributes
@@ -54,10 +54,6 @@ class DiscreteLaplace(DescribedStep):
         shift = shift_of(self.sensitivity, self.type, neighbours)
         return DiscreteLaplaceStep(scale=float(self.scale), shift=shift)
 
-    @override
-    def sampled_under(self, rate: float, neighbours: Neighbours) -> AbstractStep | None:
-        return sampled_noise(self, rate, neighbours)
-
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +67,7 @@ class DiscreteLaplaceStep(AtomicStep):
     """
 
     type: ClassVar[str] = "discrete_laplace"
+    theorem = "Ghosh, Roughgarden, Sundararajan 2012 (geometric mechanism), law of the loss"
     scale: float
     shift: int
 
@@ -101,8 +98,3 @@ class DiscreteLaplaceStep(AtomicStep):
             dropped,
             is_symmetric=True,
         )
-
-    @property
-    @override
-    def theorem(self) -> str:
-        return "Ghosh, Roughgarden, Sundararajan 2012 (geometric mechanism), law of the loss"

@@ -116,11 +116,6 @@ class EnclosedPathStep(PathStep):
     def law_work(self) -> float:
         return WORK_OF_ATTACKS
 
-    @property
-    @override
-    def theorem(self) -> str:
-        return self.source
-
     @override
     def curves(self) -> TradeOffPair:
         least, most = FewTestsStep(attacks=self.attacks).curves(), LaplaceTradeOff(self.shift)
@@ -157,6 +152,7 @@ class FixedTestStep(AtomicStep):
     """
 
     type: ClassVar[str] = "report_noisy_max"
+    theorem = "one fixed attack"
     attacks: Attacks
     order: float
 
@@ -168,11 +164,6 @@ class FixedTestStep(AtomicStep):
     @override
     def atomic_law(self) -> AtomicLaw:
         return _law_of(self)
-
-    @property
-    @override
-    def theorem(self) -> str:
-        return "one fixed attack"
 
 
 @lru_cache(maxsize=256)  # plans and engines of a run ask for it several times

@@ -40,6 +40,7 @@ class FixedShiftStep(AtomicStep):
     """
 
     type: ClassVar[str] = "exponential"
+    theorem = "two candidates with fixed scores"
     high: float
     low: float
 
@@ -52,11 +53,6 @@ class FixedShiftStep(AtomicStep):
         size = 1 + self.high + self.low + abs(whole) + float(max(np.abs(absent).max(), np.abs(present).max()))
         error = (8 * FUNCTION_ERROR + 8 * UNIT_ROUNDOFF) * size
         return AtomicLaw(losses, losses[:-1] - losses[1:], absent, present, 0.0, error)
-
-    @property
-    @override
-    def theorem(self) -> str:
-        return "two candidates with fixed scores"
 
 
 def _log_rest(loss: float) -> float:

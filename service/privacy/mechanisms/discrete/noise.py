@@ -1,10 +1,12 @@
-"""Integer noise on queries: what the mechanisms of this kind share."""
+"""Noise on queries: what the mechanisms of this kind share."""
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, final
 
-from service.privacy.mechanisms.abstract import AbstractStep
+from typing_extensions import override
+
+from service.privacy.mechanisms.abstract import AbstractStep, DescribedStep
 from service.privacy.mechanisms.caveats import Premise
 from service.privacy.mechanisms.discrete.atomic_step import SampledAtoms
 from service.privacy.mechanisms.domain import WHOLE_SENSITIVITY
@@ -38,13 +40,20 @@ def shift_of(sensitivity: int, kind: str, neighbours: Neighbours) -> int:
     return shift
 
 
-def sampled_noise(step: AbstractStep, rate: float, neighbours: Neighbours) -> AbstractStep | None:
-    """Return the noise of `step` on a Poisson sample, in which each record is with the probability `rate`.
+class NoisyQuery(DescribedStep):
+    """Query with noise whose losses may have listed values. A subclass defines `under`."""
 
-    The result is None if neighbouring data sets (`neighbours`) differ in several or in replaced records, or if the
-    losses of the step are not finitely many listed numbers.
-    """
-    if neighbours.records > 1 or neighbours.relation == REPLACE:
-        return None
-    alone = step.under(neighbours)
-    return SampledAtoms(step=alone, rate=float(rate)) if alone.has_listed_losses else None
+    __slots__ = ()
+
+    @final
+    @override
+    def sampled_under(self, rate: float, neighbours: Neighbours) -> AbstractStep | None:
+        """Return the noise on a Poisson sample, in which each record is with the probability `rate`.
+
+        The result is None if neighbouring data sets (`neighbours`) differ in several or in replaced records, or if the
+        losses of the step are not finitely many listed numbers.
+        """
+        if neighbours.records > 1 or neighbours.relation == REPLACE:
+            return None
+        alone = self.under(neighbours)
+        return SampledAtoms(step=alone, rate=float(rate)) if alone.has_listed_losses else None

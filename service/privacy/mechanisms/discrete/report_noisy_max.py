@@ -9,10 +9,10 @@ from typing import Annotated, ClassVar, Literal, final
 from typing_extensions import override
 
 from service.privacy.errors import OutOfDomain
-from service.privacy.mechanisms.abstract import AbstractStep, DescribedStep
+from service.privacy.mechanisms.abstract import AbstractStep
 from service.privacy.mechanisms.discrete.few_attacks import EnclosedPathStep
 from service.privacy.mechanisms.discrete.noisy_max_attacks import NoisyMaxAttacks
-from service.privacy.mechanisms.discrete.sampled_choice import sampled_choice
+from service.privacy.mechanisms.discrete.sampled_choice import NoisyChoice
 from service.privacy.mechanisms.discrete.selection import SCORES_MOVE_LITTLE, TightPathStep
 from service.privacy.mechanisms.domain import EPSILON, SCORE_SCALE, SCORE_SENSITIVITY, check_fields
 from service.privacy.mechanisms.exponential import Exponential
@@ -51,7 +51,7 @@ def largest_shift(change: Fraction, scale: Fraction, *, monotone: bool, neighbou
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReportNoisyMax(DescribedStep):
+class ReportNoisyMax(NoisyChoice):
     """Choice of the candidate with the largest score plus noise.
 
     Attributes
@@ -96,14 +96,10 @@ class ReportNoisyMax(DescribedStep):
         attacks = NoisyMaxAttacks(eta=rounded(eta, -1))
         return EnclosedPathStep(eta=eta, attacks=attacks, source="path lemma", bracket=ENCLOSED)
 
-    @override
-    def sampled_under(self, rate: float, neighbours: Neighbours) -> AbstractStep | None:
-        return sampled_choice(self, rate, neighbours)
-
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PermuteAndFlip(DescribedStep):
+class PermuteAndFlip(NoisyChoice):
     """Permute and flip: report noisy max with exponential noise of scale b = 2 Delta/epsilon.
 
     Attributes
@@ -132,7 +128,3 @@ class PermuteAndFlip(DescribedStep):
         scale = 2 / Fraction(self.epsilon)
         eta = largest_shift(Fraction(1), scale, monotone=self.monotone, neighbours=neighbours, kind=self.type)
         return TightPathStep(eta=eta, source=SOURCE)
-
-    @override
-    def sampled_under(self, rate: float, neighbours: Neighbours) -> AbstractStep | None:
-        return sampled_choice(self, rate, neighbours)

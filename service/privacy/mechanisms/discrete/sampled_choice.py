@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, final
+from typing import ClassVar, final
 
 from typing_extensions import override
 
 from service.privacy.enclosure import Enclosure
-from service.privacy.mechanisms.abstract import AbstractStep, Attained, LaplacePart, ResolvedStep, Steps
+from service.privacy.mechanisms.abstract import AbstractStep, Attained, DescribedStep, LaplacePart, ResolvedStep, Steps
 from service.privacy.mechanisms.discrete.atomic_step import SAMPLED, SampledAtoms
 from service.privacy.mechanisms.discrete.selection import SEVERAL, GapStep, TightPathStep, gap_choices
 from service.privacy.mechanisms.neighbours import REPLACE, Neighbours
@@ -16,9 +16,6 @@ from service.privacy.numerics.rounding import rounded
 from service.privacy.trade_off.pair import TradeOffPair
 from service.privacy.trade_off.sampling.poisson_sampled import PoissonSampledAdd
 from service.privacy.trade_off.shifted.laplace import LaplaceTradeOff
-
-if TYPE_CHECKING:
-    from service.privacy.losses.law import LossLaw
 
 
 @final
@@ -83,12 +80,6 @@ class SampledChoice(ResolvedStep):
         return SampledLaplace(loss=rounded(self.step.eta, side), rate=self.rate)
 
     @override
-    def loss_law(self) -> LossLaw:
-        from service.privacy.losses.steps import laplace_loss
-
-        return laplace_loss(float(self.step.eta), self.rate)
-
-    @override
     def attained(self) -> Attained:
         first = self._choices(1)[0][0][0]
         return Attained(first, SEVERAL, either_way=False, choices=self._choices, may_come_last=True)
@@ -102,13 +93,20 @@ class SampledChoice(ResolvedStep):
         return SampledAtoms(step=step, rate=self.rate) if isinstance(step, GapStep) else step
 
 
-def sampled_choice(step: AbstractStep, rate: float, neighbours: Neighbours) -> AbstractStep | None:
-    """Return the selection mechanism `step` on a Poisson sample, or None.
+class NoisyChoice(DescribedStep):
+    """Choice of the candidate with the largest noisy score. A subclass defines `under`."""
 
-    The result is None if `neighbours` differ in several or in replaced records, or if no pair is known for the noise.
-    `rate` is the sampling rate.
-    """
-    if neighbours.records > 1 or neighbours.relation == REPLACE:
-        return None
-    alone = step.under(neighbours)
-    return SampledChoice(step=alone, rate=float(rate)) if isinstance(alone, TightPathStep) else None
+    __slots__ = ()
+
+    @final
+    @override
+    def sampled_under(self, rate: float, neighbours: Neighbours) -> AbstractStep | None:
+        """Return the mechanism on a Poisson sample of the sampling rate `rate`, or None.
+
+        The result is None if `neighbours` differ in several or in replaced records, or if no pair is known for the
+        noise.
+        """
+        if neighbours.records > 1 or neighbours.relation == REPLACE:
+            return None
+        alone = self.under(neighbours)
+        return SampledChoice(step=alone, rate=float(rate)) if isinstance(alone, TightPathStep) else None

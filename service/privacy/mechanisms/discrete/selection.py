@@ -30,10 +30,9 @@ so several such steps are enclosed by two theorems, unless only one step depends
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar, Final, final
+from typing import Any, ClassVar, Final, final
 
 import numpy as np
 from typing_extensions import override
@@ -49,9 +48,6 @@ from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF, rou
 from service.privacy.trade_off.atomic_law import AtomicLaw
 from service.privacy.trade_off.pair import TradeOffPair
 from service.privacy.trade_off.shifted.laplace import LaplaceTradeOff
-
-if TYPE_CHECKING:
-    from service.privacy.losses.law import LossLaw
 
 SCORES_MOVE_LITTLE: Final = Premise(
     "scores_move_little",
@@ -71,16 +67,11 @@ class PathStep(ResolvedStep):
     """Step that is no easier to attack than Laplace noise of scale 1 whose shift is `eta`.
 
     The path lemma proves this: laws M_s, 0 <= s <= 1, lead from one data set to the other, and M_s and M_t are (eta |s
-    - t|)-DP for all s and t. A subclass defines `theorem` and `curves`.
+    - t|)-DP for all s and t. A subclass defines `curves`.
     """
 
     __slots__ = ()
     eta: Fraction
-
-    @property
-    @abstractmethod
-    def theorem(self) -> str:
-        """Source of the worst-case pair of laws, as the field `theorem` of answers names it."""
 
     @property
     def shift(self) -> Enclosure:
@@ -115,13 +106,6 @@ class PathStep(ResolvedStep):
             shift = many_digits.mpf(self.eta.numerator) / self.eta.denominator
             return ((-float(shift), 0.5), (float(shift), float(many_digits.exp(-shift) / 2)))
 
-    @final
-    @override
-    def loss_law(self) -> LossLaw:
-        from service.privacy.losses.steps import laplace_loss
-
-        return laplace_loss(float(self.eta))
-
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,6 +116,7 @@ class GapStep(AtomicStep):
     """
 
     type: ClassVar[str] = "report_noisy_max"
+    theorem = "two candidates with a fixed gap of scores"
     eta: float
     gap: float
 
@@ -143,11 +128,6 @@ class GapStep(AtomicStep):
         size = float(np.abs(logs).max()) + abs(self.gap) + self.eta
         position = 4 * FUNCTION_ERROR + 8 * UNIT_ROUNDOFF * (1 + size)
         return AtomicLaw(losses, losses[:-1] - losses[1:], absent, present, 2 * position, 2 * position)
-
-    @property
-    @override
-    def theorem(self) -> str:
-        return "two candidates with a fixed gap of scores"
 
 
 def _log_tail(t: float) -> float:
@@ -184,11 +164,6 @@ class TightPathStep(PathStep):
     type: ClassVar[str] = "report_noisy_max"
     eta: Fraction
     source: str
-
-    @property
-    @override
-    def theorem(self) -> str:
-        return self.source
 
     @override
     def curves(self) -> TradeOffPair:

@@ -11,9 +11,9 @@ import numpy as np
 from scipy.special import ive
 from typing_extensions import override
 
-from service.privacy.mechanisms.abstract import AbstractStep, DescribedStep
+from service.privacy.mechanisms.abstract import AbstractStep
 from service.privacy.mechanisms.discrete.atomic_step import AtomicStep
-from service.privacy.mechanisms.discrete.noise import NOISE_IS_INTEGER, SENSITIVITY_STATED, sampled_noise, shift_of
+from service.privacy.mechanisms.discrete.noise import NOISE_IS_INTEGER, SENSITIVITY_STATED, NoisyQuery, shift_of
 from service.privacy.mechanisms.domain import SKELLAM_VARIANCE, WHOLE_SENSITIVITY
 from service.privacy.mechanisms.neighbours import Neighbours
 from service.privacy.numerics.arrays import FloatArray
@@ -31,7 +31,7 @@ DEEPEST: Final = 680.0
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Skellam(DescribedStep):
+class Skellam(NoisyQuery):
     """Query with integer values, with noise of the law P(x) = e^-m I_|x|(m), where m = `variance`.
 
     Attributes
@@ -58,10 +58,6 @@ class Skellam(DescribedStep):
         shift = shift_of(self.sensitivity, self.type, neighbours)
         return SkellamStep(variance=float(self.variance), shift=shift)
 
-    @override
-    def sampled_under(self, rate: float, neighbours: Neighbours) -> AbstractStep | None:
-        return sampled_noise(self, rate, neighbours)
-
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +72,7 @@ class SkellamStep(AtomicStep):
     """
 
     type: ClassVar[str] = "skellam"
+    theorem = "Agarwal, Kairouz, Liu 2021 (Skellam noise), law of the loss"
     variance: float
     shift: int
 
@@ -102,11 +99,6 @@ class SkellamStep(AtomicStep):
             is_unbounded=True,
             is_symmetric=True,
         )
-
-    @property
-    @override
-    def theorem(self) -> str:
-        return "Agarwal, Kairouz, Liu 2021 (Skellam noise), law of the loss"
 
 
 @lru_cache(maxsize=16)  # plans and engines of a run ask for it many times

@@ -10,10 +10,10 @@ from typing import Annotated, ClassVar, final
 import numpy as np
 from typing_extensions import override
 
-from service.privacy.mechanisms.abstract import AbstractStep, DescribedStep
+from service.privacy.mechanisms.abstract import AbstractStep
 from service.privacy.mechanisms.caveats import NOISE_IS_FRESH
 from service.privacy.mechanisms.discrete.atomic_step import three_atom_step
-from service.privacy.mechanisms.discrete.noise import SENSITIVITY_STATED, sampled_noise
+from service.privacy.mechanisms.discrete.noise import SENSITIVITY_STATED, NoisyQuery
 from service.privacy.mechanisms.domain import EPSILON, GAMMA
 from service.privacy.mechanisms.neighbours import Neighbours
 
@@ -22,7 +22,7 @@ SOURCE = "Geng, Viswanath 2016 (staircase noise), law of the loss"
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Staircase(DescribedStep):
+class Staircase(NoisyQuery):
     """Query of sensitivity Delta with staircase noise, whose density falls by e^-epsilon at (j + gamma) Delta.
 
     Attributes
@@ -63,10 +63,6 @@ class Staircase(DescribedStep):
         log_height = math.log(fall) - math.log(2) - (log_whole + (epsilon if gamma <= Fraction(1, 2) else 0.0))
         log_zero = _log(apart) + log_height
         return three_atom_step(epsilon, log_zero, math.log1p(-math.exp(log_zero)), SOURCE)
-
-    @override
-    def sampled_under(self, rate: float, neighbours: Neighbours) -> AbstractStep | None:
-        return sampled_noise(self, rate, neighbours)
 
 
 def _log(share: Fraction) -> float:

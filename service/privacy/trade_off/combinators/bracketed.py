@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Sequence
 from typing import final
 
-import numpy as np
 from typing_extensions import override
 
 from service.privacy.enclosure import Enclosure, EnclosureArray, Evidence
@@ -66,11 +65,8 @@ class Bracketed(AbstractTradeOff):
     @override
     def _points_formula(self, alpha: FloatArray) -> CurvePoints:
         most, least = share_between(lambda: self.dominating.points(alpha), lambda: self.attained.points(alpha))
-        anything = np.full_like(alpha, np.inf)
-        return CurvePoints(
-            _joined(most.type_two_error, least.type_two_error),
-            _joined(least.power, most.power),
-            EnclosureArray(-anything, anything),
+        return CurvePoints.without_slopes(
+            _joined(most.type_two_error, least.type_two_error), _joined(least.power, most.power)
         )
 
     @override

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
 from typing import ClassVar, Final, Self
 
-import numpy as np
 from typing_extensions import override
 
 from service.privacy.enclosure import Enclosure, EnclosureArray, Evidence
@@ -64,11 +63,9 @@ class ExtremeOf(AbstractTradeOff):
     def _points_formula(self, alpha: FloatArray) -> CurvePoints:
         points = [curve.points(alpha) for curve in self.curves]
         more, less = (larger, smaller) if self.is_strongest else (smaller, larger)
-        anything = np.full_like(alpha, math.inf)
-        return CurvePoints(
+        return CurvePoints.without_slopes(
             reduce(less, (logged(each.type_two_error) for each in points)),
             reduce(more, (logged(each.power) for each in points)),
-            EnclosureArray(-anything, anything),
         )
 
     @override

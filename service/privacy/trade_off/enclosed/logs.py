@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -44,6 +45,11 @@ def log(values: FloatArray) -> FloatArray:
     """
     with np.errstate(divide="ignore"):
         return np.log(values)
+
+
+def log_number(value: float) -> float:
+    """Return the natural logarithm of a number >= 0, minus infinity for 0."""
+    return math.log(value) if value > 0 else -math.inf
 
 
 def log_down(values: FloatArray) -> FloatArray:

@@ -26,6 +26,7 @@ from typing_extensions import override
 
 from service.privacy.enclosure import Enclosure, EnclosureArray, Evidence
 from service.privacy.numerics.arrays import FloatArray
+from service.privacy.numerics.roots import bisected
 from service.privacy.numerics.rounding import FUNCTION_ERROR
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 from service.privacy.trade_off.selection.nodes import Nodes
@@ -97,11 +98,8 @@ class FarAttacks(AbstractTradeOff):
 
     @override
     def _points_formula(self, alpha: FloatArray) -> CurvePoints:
-        anything = np.full_like(alpha, np.inf)
-        return CurvePoints(
-            EnclosureArray(np.zeros_like(alpha), 1 - alpha),
-            EnclosureArray(alpha, np.ones_like(alpha)),
-            EnclosureArray(-anything, anything),
+        return CurvePoints.without_slopes(
+            EnclosureArray(np.zeros_like(alpha), 1 - alpha), EnclosureArray(alpha, np.ones_like(alpha))
         )
 
     @override
@@ -163,16 +161,10 @@ class FarAttacks(AbstractTradeOff):
 
         phi(z) = E z^K is the generating function of the number K of runs.
         """
-        low, high = 0.0, 1.0
         if not self._powers(np.array([math.nextafter(1.0, 0.0)]))[0] > wanted:
             return None
-        for _ in range(60):
-            middle = 0.5 * (low + high)
-            if self._powers(np.array([middle]))[0] >= wanted:
-                high = middle
-            else:
-                low = middle
-        return high if high < 1 else None
+        _, found = bisected(lambda power: bool(self._powers(np.array([power]))[0] >= wanted), 0.0, 1.0, 60)
+        return found if found < 1 else None
 
     def _powers(self, power: FloatArray) -> FloatArray:
         """Return lower bounds of phi(T) - phi(0) for the powers T of one run, in their shape; phi(z) = E z^K."""

@@ -96,7 +96,6 @@ class ScaledTradeOff(AbstractTradeOff):
         margin = MARGIN if self.nothing > 0 else 0.0
         kept = np.maximum(1 - alpha - self.nothing * (1 + SLACK) - margin, 0.0) / self.most * (1 - SLACK)
         error = self.curve.points(np.clip(np.nextafter(1 - kept, 2.0), 0.0, 1.0)).type_two_error
-        anything = np.full_like(alpha, np.inf)
         type_two_error = _times(error, self._log_least - self._slack)
         power = _plus(_times(power, math.log(self.most) + SLACK), np.full_like(alpha, self.nothing))
         if self._has_ratios:
@@ -105,7 +104,7 @@ class ScaledTradeOff(AbstractTradeOff):
             type_two_error = caps.floored(type_two_error, floor, certain=False)
             power = caps.capped(power, cap, certain=False)
         type_two_error, power = _joined(type_two_error, power)
-        return CurvePoints(type_two_error, power, EnclosureArray(-anything, anything))
+        return CurvePoints.without_slopes(type_two_error, power)
 
     @override
     def _profile_formula(self, epsilon: FloatArray) -> EnclosureArray:

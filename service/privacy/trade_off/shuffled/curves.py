@@ -184,8 +184,7 @@ class WorstCurve(ProfileCurve):
         if not self.is_listed:
             return super()._points_formula(alpha)
         low, high, least, most = self._envelope.points(alpha)
-        anything = np.full_like(alpha, np.inf)
-        return CurvePoints(EnclosureArray(least, most), EnclosureArray(low, high), EnclosureArray(-anything, anything))
+        return CurvePoints.without_slopes(EnclosureArray(least, most), EnclosureArray(low, high))
 
     @override
     def _ends_at(self, rate: float, *, with_error: bool = True) -> tuple[float, float, float, float]:

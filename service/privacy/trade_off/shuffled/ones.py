@@ -27,6 +27,7 @@ from typing import final
 import numpy as np
 
 from service.privacy.numerics.arrays import FloatArray
+from service.privacy.numerics.roots import bisected
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 from service.privacy.trade_off.atomic_law import AtomicLaw
 from service.privacy.trade_off.shuffled.mean_atoms import law_of_outcomes
@@ -134,10 +135,7 @@ class Ones:
             Threshold >= 0, nats, without a bound.
         """
         p, rise = float(self.ratio), float(self.ratio - 1)
-        low, high = 0.0, math.log(p) + 40
-        for _ in range(60):
-            middle = 0.5 * (low + high)
-            low, high = (middle, high) if self._saddle(middle).tail > chance else (low, middle)
+        low, _ = bisected(lambda s: not self._saddle(s).tail > chance, 0.0, math.log(p) + 40, 60)
         grown = math.expm1(low)
         return math.log1p(rise * grown / (p + 1 + grown))
 

@@ -238,8 +238,7 @@ class ProfileCurve(AbstractTradeOff):
             found = np.array([self._ends_at(rate) for rate in alpha.tolist()])
             powers, errors = found[:, :2], found[:, 2:]
         power, error = (EnclosureArray(ends[:, 0], np.minimum(ends[:, 1], 1.0)) for ends in (powers, errors))
-        anything = np.full_like(alpha, np.inf)
-        return CurvePoints(_joined(error, power), _joined(power, error), EnclosureArray(-anything, anything))
+        return CurvePoints.without_slopes(_joined(error, power), _joined(power, error))
 
     @cached_property
     def _listed_profiles(self) -> tuple[FloatArray, tuple[FloatArray, FloatArray], tuple[FloatArray, FloatArray]]:

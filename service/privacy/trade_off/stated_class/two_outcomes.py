@@ -10,10 +10,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, cast
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
-from scipy import optimize
 
 from service.privacy.numerics.arrays import FloatArray
 
@@ -150,5 +149,7 @@ def increasing_zero(function: Callable[[float], float], guess: float) -> float:
         return low
     if low == high:
         return low
-    found = cast("Any", optimize).brentq(function, low, high, xtol=1e-323, rtol=1e-13, maxiter=_ROUNDS, disp=False)
+    from scipy.optimize import brentq
+
+    found: Any = brentq(function, low, high, xtol=1e-323, rtol=1e-13, maxiter=_ROUNDS, disp=False)
     return float(found)

@@ -30,11 +30,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, Final, cast, final
+from typing import Any, Final, final
 
 import numpy as np
 from flint import arb
-from scipy import optimize
 from typing_extensions import override
 
 from service.privacy.numerics.arrays import FloatArray
@@ -241,10 +240,13 @@ def _active(base: RoughBase, rho: float, known: float) -> tuple[float, float]:
 
 def _zero(function: Callable[[float], float], low: float, high: float) -> float:
     """Return the point between `low` and `high` from which a function with rounding errors is negative."""
+    from scipy.optimize import brentq
+
     try:
-        return float(cast("Any", optimize).brentq(function, low, high, xtol=1e-10, disp=False))
+        root: Any = brentq(function, low, high, xtol=1e-10, disp=False)
     except ValueError:  # rounding hides one sign
         return bisected(lambda x: function(x) >= 0, low, high, 40)[1]
+    return float(root)
 
 
 def _log_odds_over(odds: float) -> float:
