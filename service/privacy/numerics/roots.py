@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -218,3 +219,26 @@ def falling_roots(
         if done.all():
             break
     return share, slope
+
+
+def lowest(steer: Callable[[float], float], bottom: float, top: float, close: float) -> float:
+    """Return about the point where a function is smallest.
+
+    Parameters
+    ----------
+    steer : callable
+        The function. If it has several minima, the result may be near any of them.
+    bottom, top : float
+        Endpoints of the search.
+    close : float
+        Distance of the result from a minimum.
+
+    Returns
+    -------
+    float
+        A point between the endpoints.
+    """
+    from scipy.optimize import minimize_scalar
+
+    found: Any = minimize_scalar(steer, bounds=(bottom, top), method="bounded", options={"xatol": close})
+    return float(found.x)

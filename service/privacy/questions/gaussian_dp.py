@@ -29,9 +29,8 @@ from service.privacy.questions.strongest_parts import strongest_parts
 from service.privacy.trade_off.abstract import CLOSED_FORM, AbstractTradeOff
 from service.privacy.trade_off.approximate_dp import ApproximateDpTradeOff
 from service.privacy.trade_off.combinators.bracketed import Bracketed
-from service.privacy.trade_off.combinators.easiest import EasiestOf
+from service.privacy.trade_off.combinators.extreme_of import EasiestOf, TighterOf
 from service.privacy.trade_off.combinators.symmetrised import Symmetrised
-from service.privacy.trade_off.combinators.tighter_of import TighterOf
 from service.privacy.trade_off.delegating import MemoisedCurve
 from service.privacy.trade_off.enclosed.ulps import LOG_QUANTILE_ERROR
 from service.privacy.trade_off.pair import TradeOffPair

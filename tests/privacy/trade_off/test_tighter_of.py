@@ -18,8 +18,8 @@ from numpy.random import Generator
 from api_schemas.questions import QuestionSpec
 from service.privacy.composition.planning import choose
 from service.privacy.trade_off.combinators.bracketed import Bracketed
+from service.privacy.trade_off.combinators.extreme_of import TighterOf
 from service.privacy.trade_off.combinators.pointwise_max import PointwiseMax
-from service.privacy.trade_off.combinators.tighter_of import TighterOf
 from service.privacy.trade_off.mixture.curve import mixed
 from service.privacy.trade_off.pair import TradeOffPair
 from service.resources.answers import EngineAnswer, evaluate_question

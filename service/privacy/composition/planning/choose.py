@@ -41,8 +41,7 @@ from service.privacy.numerics.work import is_out_of_time, within_time
 from service.privacy.trade_off.abstract import CLOSED_FORM, AbstractTradeOff
 from service.privacy.trade_off.atom_sums import values
 from service.privacy.trade_off.combinators.bracketed import Bracketed
-from service.privacy.trade_off.combinators.easiest import EasiestOf
-from service.privacy.trade_off.combinators.tighter_of import TighterOf
+from service.privacy.trade_off.combinators.extreme_of import EasiestOf, TighterOf
 from service.privacy.trade_off.pair import TradeOffPair
 from service.privacy.trade_off.unknown import UnknownTradeOff
 

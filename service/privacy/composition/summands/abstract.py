@@ -261,9 +261,11 @@ class SummandOnContour(ABC):
     """Steps of a truncated summand on the inversion contour Re z = theta (the tilt), at the points z = theta + it.
 
     L is the loss of one step, E0 the expectation under H0 (without the record), and M(z) = E0 e^{zL} the transform of
-    one step. K(z) is the sum of ln M(z) over all steps. A subclass supplies `origin`, `values` and `log_majorants`. The
-    other defaults are those of a law without atoms and without a bound V/t.
+    one step. K(z) is the sum of ln M(z) over all steps. A subclass sets the numbers of `origin`, and supplies `values`
+    and `log_majorants`. The other defaults are those of a law without atoms and without a bound V/t.
     """
+
+    _origin: tuple[Any, Any]
 
     @property
     def log_atoms(self) -> float:
@@ -283,12 +285,13 @@ class SummandOnContour(ABC):
         return 0.0
 
     @property
-    @abstractmethod
     def origin(self) -> tuple[float, float]:
         """Tuple of K(theta), nats, evaluated to full precision, and a bound of its absolute error.
 
         K(theta) = ln E0 e^{theta S} is the log-moment function of the loss S of all steps at the real tilt theta.
         """
+        value, error = self._origin
+        return float(value), float(error)
 
     @abstractmethod
     def values(self, step: float, nodes: int) -> ValuesOnContour:

@@ -162,15 +162,10 @@ class AtomsOnContour(SummandOnContour):
 
     def __init__(self, parts: AtomParts, theta: float) -> None:
         cumulants = parts.cumulants(np.array([theta]))
-        self._origin = float(cumulants.value[0]), float(cumulants.error[0])
+        self._origin = cumulants.value[0], cumulants.error[0]
         self._parts = [
             _Tilted.of(law, count, theta) for law, count in zip(parts.laws, parts.count.tolist(), strict=True)
         ]
-
-    @property
-    @override
-    def origin(self) -> tuple[float, float]:
-        return self._origin
 
     def log_majorants(self, heights: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return zeros `(whole, single)`: the trivial bounds ln |M(theta + it')/M(theta)| <= 0 of all steps and of one.

@@ -55,18 +55,13 @@ class SampledLaplaceOnContour(SummandOnContour):
         self.parts, self.theta = parts, theta
         tilt = np.array([theta])
         cumulants = parts.cumulants(tilt)
-        self._origin = float(cumulants.value[0]), float(cumulants.error[0])
+        self._origin = cumulants.value[0], cumulants.error[0]
         weights, log_total, _ = parts.tilted(tilt)
         self._weights, self._log_total = weights[0], log_total[0]
         self._mean = (self._weights * parts.loss).sum(axis=-1)
         self._centred = parts.loss - self._mean[:, None]
         self._spread = (self._weights * np.abs(self._centred)).sum(axis=-1)
         self._loss_error = 2 * parts.loss_error + 4 * UNIT_ROUNDOFF * np.abs(parts.loss)
-
-    @property
-    @override
-    def origin(self) -> tuple[float, float]:
-        return self._origin
 
     @override
     def work(self, height: float) -> int:

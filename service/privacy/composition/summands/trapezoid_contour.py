@@ -124,12 +124,6 @@ class TrapezoidOnContour(SummandOnContour, Generic[LawT]):
         self._made_for = self._chosen_height = np.zeros(1)
 
     @property
-    @override
-    def origin(self) -> tuple[float, float]:
-        value, error = self._origin
-        return float(value), float(error)
-
-    @property
     def origins(self) -> tuple[FloatArray, FloatArray]:
         """Tuple of K(theta) of each separate run at its tilt theta, and of absolute error bounds, shape (runs,) each.
 

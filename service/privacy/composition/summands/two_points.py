@@ -132,7 +132,7 @@ class TwoPointOnContour(SummandOnContour):
 
     def __init__(self, parts: TwoPointParts, theta: float) -> None:
         cumulants = parts.cumulants(np.array([theta]))
-        self._origin = float(cumulants.value[0]), float(cumulants.error[0])
+        self._origin = cumulants.value[0], cumulants.error[0]
         self._epsilon, self._count = parts.epsilon[:, None], parts.count[:, None]
         tilted = self._epsilon * (theta - 0.5)
         decay = np.exp(-np.abs(tilted))
@@ -140,11 +140,6 @@ class TwoPointOnContour(SummandOnContour):
         """tau"""
         self._spread = (2 * decay / (1 + decay**2)) ** 2
         """1 - tau^2, without cancellation."""
-
-    @property
-    @override
-    def origin(self) -> tuple[float, float]:
-        return self._origin
 
     def log_majorants(self, heights: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return zeros `(whole, single)`: no bound of |M(theta + it')/M(theta)| over all t' >= t is below 1.

@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
-from typing import ClassVar, Final, Self
+from typing import ClassVar, Final, Self, final
 
 from typing_extensions import override
 
@@ -88,6 +88,28 @@ class ExtremeOf(AbstractTradeOff):
 
     def _extreme(self, found: Iterable[Enclosure]) -> Enclosure:
         return reduce(largest if self.is_strongest else smallest, found)
+
+
+@final
+class EasiestOf(ExtremeOf):
+    """Curve min(f_1, f_2, ...) of the type II errors of several attacks, the strongest at each rate.
+
+    The minimum need not be convex. Each curve is that of one choice of data sets and of one attack on it. So the worst
+    case is at least as easy to attack as each of them. The power, the profile and the epsilon of this curve are lower
+    bounds of those of the worst case.
+    """
+
+    is_strongest = True
+
+
+@final
+class TighterOf(ExtremeOf):
+    """Curve with the smallest power, profile and epsilon of several curves that all dominate one worst case.
+
+    Upper bounds of these numbers hold for the worst case, because each of the `curves` is at least as easy to attack.
+    """
+
+    is_strongest = False
 
 
 def map_extremes(combine: Callable[..., AbstractTradeOff], *curves: AbstractTradeOff) -> AbstractTradeOff:

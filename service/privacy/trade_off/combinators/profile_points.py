@@ -17,12 +17,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
 from service.privacy.enclosure import SMALLEST
 from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
+from service.privacy.numerics.roots import lowest
 from service.privacy.numerics.rounding import FUNCTION_ERROR
 from service.privacy.numerics.work import count_work, is_spent
 from service.privacy.trade_off.enclosed.convex import convex_minimum, minimiser
@@ -238,10 +239,7 @@ def narrow_threshold(
         return *known, -math.inf, math.inf
     near = top
     if top - bottom > CLOSE:
-        from scipy.optimize import minimize_scalar
-
-        found: Any = minimize_scalar(steer, bounds=(bottom, top), method="bounded", options={"xatol": CLOSE})
-        near = float(found.x)
+        near = lowest(steer, bottom, top, CLOSE)
     (low, high), left, right = known, -math.inf, math.inf
     spacings = iter(SPACINGS)
     for _ in range(ROUNDS):

@@ -48,7 +48,18 @@ def log(values: FloatArray) -> FloatArray:
 
 
 def log_number(value: float) -> float:
-    """Return the natural logarithm of a number >= 0, minus infinity for 0."""
+    """Return the natural logarithm of a number.
+
+    Parameters
+    ----------
+    value : float
+        A number >= 0.
+
+    Returns
+    -------
+    float
+        Logarithm, minus infinity for 0.
+    """
     return math.log(value) if value > 0 else -math.inf
 
 

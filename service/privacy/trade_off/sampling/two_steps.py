@@ -11,13 +11,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any, Final, final
+from typing import Final, final
 
 import numpy as np
 from typing_extensions import override
 
 from service.privacy.enclosure import Enclosure, EnclosureArray, Evidence
 from service.privacy.numerics.arrays import FloatArray
+from service.privacy.numerics.roots import lowest
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 from service.privacy.numerics.work import is_spent
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
@@ -315,14 +316,7 @@ def _evaluate_finely(
 
 
 def _lowest(function: Callable[[float], float], bottom: float, top: float) -> float:
-    if top - bottom < SMALLEST_INTERVAL:
-        return top
-    from scipy.optimize import minimize_scalar
-
-    found: Any = minimize_scalar(
-        function, bounds=(bottom, top), method="bounded", options={"xatol": CLOSE * (top - bottom)}
-    )
-    return float(found.x)
+    return top if top - bottom < SMALLEST_INTERVAL else lowest(function, bottom, top, CLOSE * (top - bottom))
 
 
 def _root(sums: Sums, log_delta: float, most: float) -> float:

@@ -72,11 +72,6 @@ class FarAttacks(AbstractTradeOff):
         # For a fixed K the likelihood ratio of one outcome of all runs is the K-th power of that of one run.
         return Enclosure(self._times * max(self.curve.largest_log_ratio.lower, 0.0), math.inf, self.evidence)
 
-    @property
-    @override
-    def smallest_log_ratio(self) -> Enclosure:
-        return -self.reversed().largest_log_ratio
-
     @override
     def reversed(self) -> FarAttacks:
         return FarAttacks(self.curve.reversed(), self.counts, self._nodes[1], self._nodes[0])

@@ -12,8 +12,7 @@ import numpy as np
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.combinators.bracketed import Bracketed
-from service.privacy.trade_off.combinators.easiest import EasiestOf
-from service.privacy.trade_off.combinators.tighter_of import TighterOf
+from service.privacy.trade_off.combinators.extreme_of import EasiestOf, TighterOf
 from service.privacy.trade_off.pair import TradeOffPair
 from service.privacy.trade_off.selection.attacks import GUESSING, attacked
 from service.privacy.trade_off.selection.far_attacks import NEAREST, FarAttacks

@@ -122,12 +122,6 @@ class BetweenLines(AbstractTradeOff):
 
     @property
     @override
-    def smallest_log_ratio(self) -> Enclosure:
-        last = -float(self.back.epsilons[-1])
-        return Enclosure(last, last, self.evidence) if self.back.deltas[-1] == 0 else Enclosure.point(-math.inf)
-
-    @property
-    @override
     def singular_power(self) -> Enclosure:
         return Enclosure.point(float(self.ahead.deltas[-1]))
 

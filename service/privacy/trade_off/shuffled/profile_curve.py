@@ -17,6 +17,7 @@ from typing_extensions import override
 
 from service.privacy.enclosure import Enclosure, EnclosureArray, Evidence
 from service.privacy.numerics.arrays import FloatArray
+from service.privacy.numerics.roots import lowest
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 from service.privacy.numerics.work import is_spent
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
@@ -24,7 +25,7 @@ from service.privacy.trade_off.atomic_law import AtomicLaw
 from service.privacy.trade_off.combinators.profile_points import LARGEST, proved_error, proved_points, proved_power
 from service.privacy.trade_off.enclosed.ulps import above, below
 from service.privacy.trade_off.shuffled.node_table import NodeTable, listed_law
-from service.privacy.trade_off.shuffled.steering import lowest, rough_root, vertex
+from service.privacy.trade_off.shuffled.steering import rough_root, vertex
 
 FEW, MOST_LISTED = (3, 360)
 """Largest numbers of points that are searched one by one, and of thresholds that are evaluated without a table."""

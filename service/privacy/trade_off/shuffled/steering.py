@@ -33,17 +33,6 @@ def rough_root(log_delta: Callable[[float], float], target: float, top: float) -
     return unit * math.sqrt(float(root))
 
 
-def lowest(steer: Callable[[float], float], bottom: float, top: float, close: float) -> float:
-    """Return about the point of [`bottom`, `top`] where `steer` is smallest, to within `close`.
-
-    If `steer` has several minima, the result may be near any of them.
-    """
-    from scipy.optimize import minimize_scalar
-
-    found: Any = minimize_scalar(steer, bounds=(bottom, top), method="bounded", options={"xatol": close})
-    return float(found.x)
-
-
 def vertex(points: Sequence[float], values: Sequence[float]) -> float:
     """Return the argument at which the parabola through three points is smallest.
 

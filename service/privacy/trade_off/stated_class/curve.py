@@ -41,7 +41,7 @@ from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.balls import doubles, log_doubles
 from service.privacy.numerics.work import count_work, is_spent
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
-from service.privacy.trade_off.enclosed.logs import logs_of_guess
+from service.privacy.trade_off.enclosed.logs import log_number, logs_of_guess
 from service.privacy.trade_off.stated_class.boundary import AbstractFrontier, BoundaryPoint, ChainFrontier, logistic
 from service.privacy.trade_off.stated_class.frontiers import SymmetricFrontier
 from service.privacy.trade_off.stated_class.region import AbstractRegion
@@ -88,19 +88,13 @@ class AbstractClassTradeOff(AbstractTradeOff):
         link = self._link()
         return link if self.records == 1 else ChainFrontier(link, self.records)
 
-    @property
+    @override
     @abstractmethod
-    def _swapped(self) -> AbstractClassTradeOff:
-        """Curve of the class with swapped hypotheses, the inverse function of this curve."""
+    def reversed(self) -> AbstractClassTradeOff: ...
 
     @abstractmethod
     def _link(self) -> AbstractFrontier:
         """Return the upper boundary of the pairs (rate, power) for one record."""
-
-    @final
-    @override
-    def reversed(self) -> AbstractTradeOff:
-        return self._swapped
 
     @override
     def _points_formula(self, alpha: FloatArray) -> CurvePoints:
@@ -137,7 +131,7 @@ class AbstractClassTradeOff(AbstractTradeOff):
         """
         if epsilon < 0:
             # delta(-x) = 1 - e^-x + e^-x delta'(x), with delta' of swapped hypotheses.
-            ends = [arb(end).exp() for end in self._swapped.log_delta(-epsilon)]
+            ends = [arb(end).exp() for end in self.reversed().log_delta(-epsilon)]
             lower, upper = (arb(epsilon).exp() * end - arb(epsilon).expm1() for end in ends)
             return min(log_doubles(lower)[0], 0.0), min(log_doubles(upper)[1], 0.0)
         if epsilon >= self.largest_log_ratio.upper:
@@ -212,15 +206,8 @@ class SymmetricClassTradeOff(AbstractClassTradeOff):
     def _link(self) -> SymmetricFrontier:
         return SymmetricFrontier(self.region)
 
-    @property
     @override
-    def smallest_log_ratio(self) -> Enclosure:
-        largest = self.largest_log_ratio
-        return Enclosure(-largest.upper, -largest.lower, largest.evidence)
-
-    @property
-    @override
-    def _swapped(self) -> SymmetricClassTradeOff:
+    def reversed(self) -> SymmetricClassTradeOff:
         return self
 
     @property
@@ -278,6 +265,11 @@ def largest_ratio(region: AbstractRegion, records: int) -> Enclosure:
         return Enclosure.point(math.inf)
     total = bound * records
     return Enclosure(math.nextafter(total, 0.0), math.nextafter(total, math.inf), Evidence.PROVED)
+
+
+def logs_of(number: Enclosure) -> tuple[float, float]:
+    """Return (lower, upper) bounds of the natural logarithm of a `number` in (0, 1]."""
+    return log_number(number.lower) * (1 + 1e-15), math.log(number.upper) * (1 - 1e-15)
 
 
 def _log_bounds(point: BoundaryPoint) -> tuple[float, float, float, float]:

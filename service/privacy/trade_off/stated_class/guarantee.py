@@ -24,7 +24,7 @@ from typing_extensions import override
 from service.privacy.enclosure import Enclosure
 from service.privacy.numerics.balls import doubles
 from service.privacy.trade_off.stated_class.boundary import AbstractFrontier, BoundaryPoint
-from service.privacy.trade_off.stated_class.curve import AbstractClassTradeOff
+from service.privacy.trade_off.stated_class.curve import AbstractClassTradeOff, logs_of
 
 
 @final
@@ -73,9 +73,8 @@ class GroupTradeOff(AbstractClassTradeOff):
     def _link(self) -> GuaranteeFrontier:
         return GuaranteeFrontier(self.epsilon_parameter, self.delta_parameter)
 
-    @property
     @override
-    def _swapped(self) -> GroupTradeOff:
+    def reversed(self) -> GroupTradeOff:
         return self
 
     @property
@@ -85,12 +84,6 @@ class GroupTradeOff(AbstractClassTradeOff):
             return Enclosure.point(math.inf)
         total = self.epsilon_parameter * self.records
         return Enclosure(math.nextafter(total, 0.0), math.nextafter(total, math.inf), self.evidence)
-
-    @property
-    @override
-    def smallest_log_ratio(self) -> Enclosure:
-        largest = self.largest_log_ratio
-        return Enclosure(-largest.upper, -largest.lower, largest.evidence)
 
     @cached_property
     def _revealed(self) -> Enclosure:
@@ -116,10 +109,7 @@ class GroupTradeOff(AbstractClassTradeOff):
         # The largest slope is that of k steep pieces, e^{k eps}: beyond, the rate 0 is best.
         if epsilon > self.epsilon_parameter * self.records * (1 + 1e-15):
             singular = self.singular_power
-            if singular.upper == 0:
-                return -math.inf, -math.inf
-            least = math.log(singular.lower) if singular.lower > 0 else -math.inf
-            return least * (1 + 1e-15), math.log(singular.upper) * (1 - 1e-15)
+            return logs_of(singular) if singular.upper > 0 else (-math.inf, -math.inf)
         return AbstractClassTradeOff.log_delta(self, epsilon)
 
     @override

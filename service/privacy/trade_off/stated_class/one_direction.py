@@ -12,7 +12,7 @@ from typing_extensions import override
 from service.privacy.enclosure import Enclosure
 from service.privacy.numerics.balls import doubles
 from service.privacy.trade_off.stated_class.boundary import AbstractFrontier
-from service.privacy.trade_off.stated_class.curve import AbstractClassTradeOff, largest_ratio
+from service.privacy.trade_off.stated_class.curve import AbstractClassTradeOff, logs_of
 from service.privacy.trade_off.stated_class.frontiers import ForwardFrontier, ReverseFrontier
 
 
@@ -24,18 +24,12 @@ class ForwardClassTradeOff(AbstractClassTradeOff):
     def _link(self) -> AbstractFrontier:
         return ForwardFrontier(self.region)
 
-    @property
     @override
-    def smallest_log_ratio(self) -> Enclosure:
-        return Enclosure.point(-math.inf)
-
-    @property
-    @override
-    def _swapped(self) -> BackwardClassTradeOff:
-        return self._made_swapped
+    def reversed(self) -> BackwardClassTradeOff:
+        return self._reversed
 
     @cached_property
-    def _made_swapped(self) -> BackwardClassTradeOff:
+    def _reversed(self) -> BackwardClassTradeOff:
         """Curve of the class with swapped hypotheses, the inverse function of this curve, made once."""
         return BackwardClassTradeOff(self.region, self.records)
 
@@ -61,9 +55,7 @@ class BackwardClassTradeOff(AbstractClassTradeOff):
         # steep than the power of this slope, because links at larger rates are less steep.
         order, bound = self.region.order_of_least_bound, self.region.least_bound
         if order > 1 and epsilon > self.records * (-math.log1p(-1 / order) - bound):
-            singular = self._singular
-            least = math.log(singular.lower) if singular.lower > 0 else -math.inf
-            return least * (1 + 1e-15), math.log(singular.upper) * (1 - 1e-15)
+            return logs_of(self.singular_power)
         return AbstractClassTradeOff.log_delta(self, epsilon)
 
     @property
@@ -73,9 +65,8 @@ class BackwardClassTradeOff(AbstractClassTradeOff):
 
     @property
     @override
-    def smallest_log_ratio(self) -> Enclosure:
-        largest = largest_ratio(self.region, self.records)
-        return Enclosure(-largest.upper, -largest.lower, largest.evidence)
+    def singular_power(self) -> Enclosure:
+        return self._singular
 
     @cached_property
     def _singular(self) -> Enclosure:
@@ -83,17 +74,11 @@ class BackwardClassTradeOff(AbstractClassTradeOff):
             lower, upper = doubles(-(-arb(self.region.least_bound) * self.records).expm1())
         return Enclosure(max(lower, 0.0), min(upper, 1.0), self.evidence)
 
-    @property
     @override
-    def singular_power(self) -> Enclosure:
-        return self._singular
-
-    @property
-    @override
-    def _swapped(self) -> ForwardClassTradeOff:
-        return self._made_swapped
+    def reversed(self) -> ForwardClassTradeOff:
+        return self._reversed
 
     @cached_property
-    def _made_swapped(self) -> ForwardClassTradeOff:
+    def _reversed(self) -> ForwardClassTradeOff:
         """Curve of the class with swapped hypotheses, the inverse function of this curve, made once."""
         return ForwardClassTradeOff(self.region, self.records)
