@@ -25,7 +25,7 @@ QUIET = {"type": "dpsgd", "noise_multiplier": 50.0, "sample_rate": 0.001, "steps
 
 
 def assess(mechanism: dict[str, Any], rule: dict[str, Any], **more: Any) -> AssessmentsResponse:
-    sent = {"mechanism": mechanism, "context": {"delta": DELTA, "microbatch_size": 4}, **more}
+    sent: dict[str, Any] = {"mechanism": mechanism, "context": {"delta": DELTA, "microbatch_size": 4}, **more}
     sent["policy"] = {"name": "gate", "rules": [rule]}
     request = validate_with_imports(AssessmentsRequest, json.dumps(sent).encode())
     return ASSESSMENTS.response(request, NAME, ENGINE_VERSION)
@@ -117,7 +117,7 @@ def test_rule_about_replaced_records_is_not_violated_by_twice_the_movement(seed:
         "steps": int(random.integers(1, 20)),
     }
     replaced = {"type": "worst_case", "neighboring_relation": "replace_one"}
-    rule = {"question": {"type": "epsilon", "delta": DELTA}, "threat_model": replaced}
+    rule: dict[str, Any] = {"question": {"type": "epsilon", "delta": DELTA}, "threat_model": replaced}
     rule["at_most"] = epsilon_of(run, "replace_one") * 1.01
     assert assess(run, rule).verdict in ("met", "undecided")
     added = {"question": {"type": "epsilon", "delta": DELTA}, "at_most": epsilon_of(run, "add_or_remove_one") * 1.01}
