@@ -131,6 +131,25 @@ def test_limit_has_expected_sentence(sentence: str) -> None:
     assert meaning(limit(*SENTENCES[sentence])) == spaced
 
 
+@pytest.mark.parametrize("place", range(len(QUESTIONS)))
+def test_sentence_of_swapped_hypotheses_promises_nothing_to_members(place: int) -> None:
+    """With direction `remove`, "member" and "prior" are about records outside the data, and the sentence says so.
+
+    At rate 0.05, Laplace noise of scale 1/3 lets 53 records be deleted by doing nothing at a prior of 0.1 % and a
+    confidence of 90 %, as the likelihood ratio of an output is up to 1 + 0.05 (e^3 - 1). With swapped hypotheses it is
+    up to 1/(1 - 0.05 (1 - e^-3)), and the number is 100.
+    """
+    if QUESTIONS[place]["type"] == "advantage":  # the same number in both directions
+        return
+    number = 1.0 if QUESTIONS[place]["type"] == "deletion_capacity" else 0.5
+    sentences = {way: meaning(limit(place, "at_least", number, direction=way)) for way in DIRECTIONS}
+    assert {way: "exchange their roles" in text for way, text in sentences.items()} == {
+        "add": False,
+        "remove": True,
+        "both": False,
+    }
+
+
 def test_every_question_and_attacker_is_covered() -> None:
     asked = {each["type"] for each in QUESTIONS}
     assert asked == set(map(type_of, shape_of(QuestionSpec).models)), (

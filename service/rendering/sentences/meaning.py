@@ -28,7 +28,7 @@ from service.rendering.sentences.attacker import attacker
 
 DIRECTIONS: Final[Mapping[Direction, str]] = {
     "add": "tested against the data without the record",
-    "remove": "tested against the data with the record",
+    "remove": "where the data with and without the record exchange their roles",
     "both": "in the worse of both directions of the test",
 }
 

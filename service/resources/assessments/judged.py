@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Final, Literal, NamedTuple, TypeAlias, final
+from typing import Final, Literal, NamedTuple, TypeAlias, final
 
 from pydantic import ValidationError
 
@@ -17,15 +17,10 @@ from api_schemas.assessment_context import AssessmentContext
 from api_schemas.assessments import AssessmentsRequest
 from api_schemas.assumptions_and_hazards import HazardCode
 from api_schemas.bounds import BoundsRequest
+from api_schemas.choices import NeighboringRelation
 from api_schemas.mechanisms import (
-    ComposedMechanism,
     DpsgdMechanism,
-    GaussianMechanism,
-    GaussianMixtureMechanism,
-    LaplaceMechanism,
     MechanismSpec,
-    MixtureComponent,
-    MixtureMechanism,
     NoisySgdMechanism,
     PoissonSampledMechanism,
     RepeatedMechanism,
@@ -33,15 +28,16 @@ from api_schemas.mechanisms import (
     nodes_of,
 )
 from api_schemas.questions import AdvantageQuestion
-from api_schemas.threat_models import WorstCaseThreatModel
+from api_schemas.threat_models import ThreatModelSpec, WorstCaseThreatModel
 from api_schemas.training_runs import listed
 from api_schemas.trials import LARGEST_TRIALS, FixedTrialCount, GeometricTrialCount
 from service.rendering.numbers import rounded_up
+from service.resources.assessments.changed_steps import Maker, mapped, remade
+from service.resources.assessments.microbatches import half_the_noise, relations_attained
 
 RATE_AGREEMENT: Final = 0.01
 """Relative tolerance: rates are written with few digits."""
 
-Maker: TypeAlias = Callable[[MechanismSpec], MechanismSpec | None]
 ANY_QUESTION: Final = AdvantageQuestion(type="advantage")
 Training: TypeAlias = DpsgdMechanism | NoisySgdMechanism | PoissonSampledMechanism
 
@@ -100,15 +96,15 @@ class Change(NamedTuple):
         cannot be described.
     text : str
         Description of the changed run, to follow "the run".
-    attained : bool
-        Whether the changed run is the true run for some data, so that its lower bounds count as well. Otherwise the
-        changed run only bounds the true run from above.
+    attained : frozenset of NeighboringRelation
+        Relations under which the changed run is the true run for some data, so that its lower bounds count as well.
+        Under others, the changed run only bounds the true run from above.
     """
 
     code: HazardCode
     text: str
     make: Maker
-    attained: bool = False
+    attained: frozenset[NeighboringRelation] = frozenset()
 
 
 @final
@@ -123,13 +119,14 @@ class RunWithHazards:
     changes: tuple[Change, ...] = ()
     failed: tuple[HazardCode, ...] = ()
 
-    @property
-    def is_attained(self) -> bool:
-        """Whether lower bounds for the run with the changes are also lower bounds for the run that takes place.
+    def is_attained(self, attacker: ThreatModelSpec | None) -> bool:
+        """Return whether lower bounds for the run with the changes are also lower bounds for the run that takes place.
 
-        This holds if every change is attained (`Change.attained`).
+        This holds if every change is attained (`Change.attained`) under the neighbouring relation of `attacker`, or of
+        the run if the attacker states none.
         """
-        return all(each.attained for each in self.changes)
+        asked = attacker if isinstance(attacker, WorstCaseThreatModel) else self.run.threat_model
+        return all(asked.neighboring_relation in each.attained for each in self.changes)
 
     @property
     def text(self) -> str | None:
@@ -179,35 +176,7 @@ def _microbatches(run: AssessedRun) -> Change | None:
     if context.microbatches_accounted or context.microbatch_size in (None, 1):
         return None
     text = "with half the noise multiplier, because clipped averages of several gradients have twice the sensitivity"
-    # A replaced record reverses its average once. For an added record, half the noise has the same effect.
-    is_attained = run.threat_model.neighboring_relation != "replace_one"
-    return Change("microbatches_double_sensitivity", text, _half_the_noise, is_attained)
-
-
-def _half_the_noise(spec: MechanismSpec) -> MechanismSpec | None:
-    made = mapped(spec, _with_half_the_noise)
-    return None if made == spec else made
-
-
-def _with_half_the_noise(node: MechanismSpec) -> MechanismSpec | None:
-    # One record may reverse a clipped average of gradients, which doubles the sensitivity. None: the noise relative to
-    # a clipped average is unknown.
-    match node:
-        case DpsgdMechanism(noise_multiplier=tuple() as noises):
-            return _remade(node, noise_multiplier=tuple(each / 2 for each in noises))
-        case DpsgdMechanism(noise_multiplier=float() as noise):
-            return _remade(node, noise_multiplier=noise / 2)
-        case GaussianMechanism(noise_multiplier=noise):
-            return GaussianMechanism(type="gaussian", noise_multiplier=noise / 2)
-        case LaplaceMechanism(noise_multiplier=noise):
-            return LaplaceMechanism(type="laplace", noise_multiplier=noise / 2)
-        case PoissonSampledMechanism(sample_rate=rate, mechanism=inner):
-            halved = _with_half_the_noise(inner)
-            return halved and PoissonSampledMechanism(type="poisson_sampled", sample_rate=rate, mechanism=halved)
-        case NoisySgdMechanism() | GaussianMixtureMechanism():
-            return None
-        case _:
-            return node
+    return Change("microbatches_double_sensitivity", text, half_the_noise, relations_attained(run.mechanism))
 
 
 def _consistent_rate(run: AssessedRun) -> Change | None:
@@ -254,11 +223,11 @@ def _with_rate_at_least(node: MechanismSpec, rate: float) -> MechanismSpec:
         case PoissonSampledMechanism(sample_rate=stated, mechanism=inner):
             return PoissonSampledMechanism(type="poisson_sampled", sample_rate=max(stated, rate), mechanism=inner)
         case DpsgdMechanism() if _stated_rates(node):
-            larger = _remade(node, sample_rate=_each(node, lambda stated: max(stated, rate)))
+            larger = remade(node, sample_rate=_each(node, lambda stated: max(stated, rate)))
             if not _counts_epochs(node):
                 return larger
             smaller = {"sample_rate": _each(node, lambda stated: min(stated, rate)), "steps": None}
-            return _remade(larger, steps=_remade(node, **smaller, epochs=node.epochs).steps)
+            return remade(larger, steps=remade(node, **smaller, epochs=node.epochs).steps)
         case _:
             return node
 
@@ -300,8 +269,8 @@ def _with_records_of_all_passes(node: MechanismSpec, passes: int) -> MechanismSp
     if not isinstance(node, DpsgdMechanism):
         return node
     if node.batch_size is not None and node.dataset_size is not None:
-        return _remade(node, batch_size=min(node.batch_size * passes, node.dataset_size))
-    return _remade(node, sample_rate=_each(node, lambda stated: min(stated * passes, 1.0)))
+        return remade(node, batch_size=min(node.batch_size * passes, node.dataset_size))
+    return remade(node, sample_rate=_each(node, lambda stated: min(stated * passes, 1.0)))
 
 
 def _tuning(run: AssessedRun) -> Change | None:
@@ -331,46 +300,3 @@ def drawn_run(spec: MechanismSpec, runs: int) -> MechanismSpec:
 def _all_runs(spec: MechanismSpec, runs: int) -> MechanismSpec:
     # the released run is a function of all runs
     return RepeatedMechanism(type="repeated", mechanism=spec, steps=runs)
-
-
-def mapped(spec: MechanismSpec, change: Maker) -> MechanismSpec | None:
-    """Return the mechanism `spec` with `change` applied to every training step.
-
-    The result is None if `change` returns None for a step.
-    """
-    match spec:
-        case RepeatedMechanism(mechanism=inner, steps=steps):
-            made = mapped(inner, change)
-            return made and RepeatedMechanism(type="repeated", mechanism=made, steps=steps)
-        case SelectedMechanism(mechanism=inner, trials=trials, released=released):
-            made = mapped(inner, change)
-            return made and SelectedMechanism(type="selected", mechanism=made, trials=trials, released=released)
-        case ComposedMechanism(mechanisms=parts):
-            changed = [each for part in parts if (each := mapped(part, change)) is not None]
-            whole = len(changed) == len(parts)
-            return ComposedMechanism(type="composed", mechanisms=tuple(changed)) if whole else None
-        case MixtureMechanism(components=parts):
-            mixed = [
-                MixtureComponent(weight=part.weight, mechanism=each)
-                for part in parts
-                if (each := mapped(part.mechanism, change)) is not None
-            ]
-            return MixtureMechanism(type="mixture", components=tuple(mixed)) if len(mixed) == len(parts) else None
-        case _:
-            return change(spec)
-
-
-def _remade(node: DpsgdMechanism, **changed: Any) -> DpsgdMechanism:
-    # keeps the number of steps, or of shuffled epochs
-    shuffled = node.sampling == "shuffled"
-    kept: dict[str, Any] = {
-        "noise_multiplier": node.noise_multiplier,
-        "sampling": node.sampling,
-        "batch_size": node.batch_size,
-        "dataset_size": node.dataset_size,
-        "sample_rate": node.sample_rate if node.batch_size is None else None,
-        "steps": None if shuffled and node.epochs is not None else node.steps,
-        "epochs": node.epochs if shuffled else None,
-        "reshuffled": node.reshuffled,
-    }
-    return DpsgdMechanism(type="dpsgd", **(kept | changed))

@@ -64,7 +64,8 @@ class Rules:
         """
         with at_most(SECOND_WORK) as work:
             again = [index for index, rule in enumerate(self._rules) if _is_cut_short(rule, self._answers[index])]
-            shares = WorkBudgetShares(work, len(again) + (0 if grounds.judged.is_attained else len(self._rules)))
+            beside = sum(not grounds.is_attained(rule) for rule in self._rules)
+            shares = WorkBudgetShares(work, len(again) + beside)
             for index in again:
                 with shares.next_share():
                     self._answers[index] = self._asking.again(self._rules[index], _place(index))

@@ -59,6 +59,13 @@ class RulingGrounds:
         """Whether an assumption behind all numbers is attested not to hold."""
         return bool(refuted(self.assumptions))
 
+    def is_attained(self, rule: PolicyRule) -> bool:
+        """Return whether lower bounds for the judged run hold for the run that takes place, for the attacker of `rule`.
+
+        Otherwise only a lower bound for the run as described shows that the rule is violated.
+        """
+        return self.judged.is_attained(attacker_of(rule, self.run))
+
     def resting(self, rules: Sequence[PolicyRule]) -> list[AssessedAssumption]:
         """Return the distinct assumptions on which the answers to these policy rules rest."""
         all_of_them = [*self.assumptions, *(each for rule in rules for each in self.of_attackers(rule))]
@@ -75,13 +82,14 @@ def ruling(
     """
     number = ReadNumber.of(answer, rule.reads)
     verdict, beside = verdict_of(rule, number), None
-    if verdict == "violated" and not grounds.judged.is_attained:
+    is_attained = grounds.is_attained(rule)
+    if verdict == "violated" and not is_attained:
         beside = described()
         verdict = "violated" if verdict_of(rule, ReadNumber.of(beside, rule.reads)) == "violated" else "undecided"
     reason = _why_undecided(rule, grounds)
     if reason is not None and (verdict == "met" or reason in (ATTACKER_REFUTED, NO_BOUND)):
         verdict = "undecided"
-    elif verdict == "met" and not grounds.judged.is_attained and not _is_on_the_safe_side(rule):
+    elif verdict == "met" and not is_attained and not _is_on_the_safe_side(rule):
         verdict, reason = "undecided", ONLY_FROM_ABOVE
     elif beside is not None and verdict == "undecided":
         reason = "The run as described meets this limit. No bound proves the limit for the run with its hazards."
