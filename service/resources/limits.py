@@ -110,12 +110,12 @@ def _most_specific_limit(curves: TradeOffPair, evidence: Evidence, *, is_default
         return WidthLimit.TOLERANCE_TOO_FINE
     if is_late():
         return WidthLimit.TIME_SPENT
+    if was_cut_short() or curves.is_cut_short:
+        return WidthLimit.WORK_SPENT
     if curves.bracket is not None:
-        return WidthLimit.WORK_SPENT if was_cut_short() else WidthLimit.TWO_THEOREMS
+        return WidthLimit.TWO_THEOREMS
     if curves.second is not None and curves.second.declined is not None:
         return curves.second.declined
-    if was_cut_short():
-        return WidthLimit.WORK_SPENT
     if curves.limit is not None:
         return curves.limit
     return WidthLimit.NO_FINITE_END if upper == math.inf else WidthLimit.ENGINE_RESOLUTION

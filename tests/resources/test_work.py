@@ -58,10 +58,14 @@ ASKED: dict[str, Any] = {
 }
 
 
-def answered(body: dict[str, Any]) -> dict[str, Any]:
+def every_answer(body: dict[str, Any]) -> list[dict[str, Any]]:
     computation = bounds.BOUNDS
     request = computation.request_type.model_validate_json(json.dumps(body))
-    return json.loads(computation.body(request, "", ""))["answers"][0]
+    return json.loads(computation.body(request, "", ""))["answers"]
+
+
+def answered(body: dict[str, Any]) -> dict[str, Any]:
+    return every_answer(body)[0]
 
 
 def test_allowances_nest_and_are_spent() -> None:

@@ -47,6 +47,9 @@ class TradeOffPair:
         Why there is no second engine.
     origin : Hashable or None
         The key of curves of the worst case. A request answers equal questions about equal keys once.
+    is_cut_short : bool
+        Whether searches that made the curves ended because the allowed work was spent. The curves are then valid, and
+        wider than with more work.
     """
 
     add: AbstractTradeOff
@@ -58,6 +61,7 @@ class TradeOffPair:
     second: SecondEngine | None = None
     limit: WidthLimit | None = None
     origin: Hashable | None = None
+    is_cut_short: bool = False
 
     @property
     def second_uses(self) -> int:

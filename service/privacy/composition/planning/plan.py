@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import final
 
 from service.privacy.composition.planning.cost_model import Ceiling, CostModel, mixed
+from service.privacy.numerics.work import run_to_end
 from service.privacy.trade_off.abstract import CLOSED_FORM
 from service.privacy.trade_off.pair import TradeOffPair
 
@@ -42,7 +43,8 @@ class Plan:
     @cached_property
     def curves(self) -> TradeOffPair:
         """Trade-off curves of the mechanism in both directions, made on first use."""
-        return self.build()
+        found, is_complete = run_to_end(self.build)
+        return found if is_complete else replace(found, is_cut_short=True)
 
 
 def mixed_plan(parts: Sequence[Plan], build: Callable[[], TradeOffPair]) -> Plan:
