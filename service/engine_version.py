@@ -2,4 +2,4 @@
 
 from typing import Final
 
-ENGINE_VERSION: Final = "2026.11.34"
+ENGINE_VERSION: Final = "2026.11.35"
