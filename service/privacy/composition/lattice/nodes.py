@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from service.privacy.enclosure import SMALLEST, EnclosureArray
-from service.privacy.numerics.arrays import FloatArray
+from service.privacy.numerics.arrays import FloatArray, IndexArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
+from service.privacy.numerics.running_sums import running_sum_error, running_sums
 from service.privacy.numerics.work import count_work
 from service.privacy.trade_off.abstract import AbstractTradeOff
 
@@ -22,8 +23,11 @@ _VALUE_SLACK = 2 * FUNCTION_ERROR + 8 * UNIT_ROUNDOFF
 _ATOM_SLACK = 64 * UNIT_ROUNDOFF
 """Error of an atom's contribution to D, G or H, relative to that contribution.
 
-It covers the mass within 16 u, two elementary functions, and sums.
+It covers the mass within 16 u, two elementary functions, and the sum of few atoms.
 """
+
+FEW_ATOMS = 32
+"""Number of atoms up to which each atom is evaluated at every node."""
 
 _NEARLY = 1e-9
 """Relative distance in cells below which an atom counts as lying on a node."""
@@ -208,21 +212,65 @@ class MovedAtoms:
         D(x) = E(X - x)_+, G(x) = E(x - X)_+ and H(x) = E min(X, x) for the likelihood ratio X under H0. The masses that
         only one hypothesis has are left out too.
         """
-        parts = [np.full_like(nodes.x, self.infinite), self.vanishing * nodes.x, np.zeros_like(nodes.x)]
-        blurred = np.zeros_like(nodes.x)
-        for loss, mass in self.unmoved:
-            distance = mass * nodes.x * np.expm1(loss - nodes.losses)
-            parts[0] += np.maximum(distance, 0.0)
-            parts[1] += np.maximum(-distance, 0.0)
-            parts[2] += mass * np.minimum(nodes.x, math.exp(loss))
-            # Rounding of the loss, of the node, and of their difference.
-            off = 32 * UNIT_ROUNDOFF * (abs(loss) + np.abs(nodes.losses))
-            blurred += off * mass * np.maximum(nodes.x, math.exp(loss))
+        read = _parts_of_few if len(self.unmoved) <= FEW_ATOMS else _parts_of_many
+        parts, blurred, slack = read(nodes, self.unmoved)
+        parts[0] += self.infinite
+        parts[1] += self.vanishing * nodes.x
         ends: list[EnclosureArray] = []
         for whole, part in zip((nodes.profile, nodes.left, nodes.middle), parts, strict=True):
-            slack = _ATOM_SLACK * part + blurred
-            ends.append(EnclosureArray(whole.lower - part - slack, whole.upper + slack - part))
+            error = slack * part + blurred
+            ends.append(EnclosureArray(whole.lower - part - error, whole.upper + error - part))
         return LatticeNodes(nodes.losses, nodes.step, nodes.x, nodes.zero, *ends)
+
+
+def _parts_of_few(nodes: LatticeNodes, atoms: Atoms) -> tuple[list[FloatArray], FloatArray, float]:
+    """Compute D, G and H of atoms at the nodes, with an error that does not grow with the number of nodes.
+
+    Also return the absolute error from the rounding of losses, and the relative error of each number.
+    """
+    parts = [np.zeros_like(nodes.x) for _ in range(3)]
+    blurred = np.zeros_like(nodes.x)
+    for loss, mass in atoms:
+        distance = mass * nodes.x * np.expm1(loss - nodes.losses)
+        parts[0] += np.maximum(distance, 0.0)
+        parts[1] += np.maximum(-distance, 0.0)
+        parts[2] += mass * np.minimum(nodes.x, math.exp(loss))
+        # Rounding of the loss, of the node, and of their difference.
+        off = 32 * UNIT_ROUNDOFF * (abs(loss) + np.abs(nodes.losses))
+        blurred += off * mass * np.maximum(nodes.x, math.exp(loss))
+    return parts, blurred, _ATOM_SLACK
+
+
+def _parts_of_many(nodes: LatticeNodes, atoms: Atoms) -> tuple[list[FloatArray], FloatArray, float]:
+    """Compute D, G and H of atoms at the nodes in time proportional to nodes plus atoms, instead of their product.
+
+    D at a node is D at the next one, plus the mass above that times the distance of the two, plus the atoms between
+    them. All terms are positive, so that their running sums keep their digits. G is the same from below.
+    """
+    n, x, grid = len(nodes.x), nodes.x, nodes.losses
+    losses: FloatArray
+    masses: FloatArray
+    losses, masses = np.array(atoms).T
+    next_node: IndexArray = np.searchsorted(grid, losses)
+
+    def sums_at(weights: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the sums of the weights of all atoms up to each node, and of those above it."""
+        at = np.zeros(n + 1)
+        np.add.at(at, next_node, weights)
+        return running_sums(at)[:-1], running_sums(at[::-1])[::-1][1:]
+
+    below, above = sums_at(masses)
+    likely_below, likely_above = sums_at(masses * np.exp(losses))
+    rises = np.bincount(next_node, masses * np.expm1(losses - grid[next_node - 1]), n + 1)[1:]
+    falls = np.bincount(next_node, -masses * np.expm1(losses - grid[np.minimum(next_node, n - 1)]), n + 1)[:-1]
+    from_above = x * (rises + np.append(above[1:], 0.0) * math.expm1(nodes.step))
+    from_below = x * (falls - np.append(0.0, below[:-1]) * math.expm1(-nodes.step))
+    parts = [running_sums(from_above[::-1])[::-1], running_sums(from_below), likely_below + x * above]
+    far_below, _ = sums_at(masses * np.abs(losses))
+    _, far_above = sums_at(masses * np.exp(losses) * np.abs(losses))
+    blurred = x * (far_below + np.abs(grid) * below) + far_above + np.abs(grid) * likely_above
+    summed = 2 * running_sum_error(n + 1) + int(np.bincount(next_node).max()) * UNIT_ROUNDOFF
+    return parts, 32 * UNIT_ROUNDOFF * blurred, _ATOM_SLACK + summed
 
 
 def log_of_rest(lost: float) -> float:
