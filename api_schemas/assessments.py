@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
@@ -58,18 +59,26 @@ class AssessmentsRequest(Request):
 
     def _check_attackers(self, policy: Policy) -> None:
         """Raise PydanticCustomError if a policy rule describes an attacker differently from the context."""
-        context = self.context
         for index, rule in enumerate(policy.rules):
-            match rule.threat_model:
-                case GlrtThreatModel(dimension=sent):
-                    name, known = "dimension", context.dimension
-                case PracticalThreatModel(epsilon_pmp=sent):
-                    name, known = "epsilon_pmp", context.epsilon_pmp
-                case _:
-                    continue
-            if known is not None and sent != known:
-                place = f"/policy/rules/{index}/threat_model/{name}"
-                raise limit_error(place, f"The context has {name} {known}. Send the same value here, or omit it.")
+            for name, sent, known in self._described_twice(rule.threat_model):
+                if known is not None and sent != known:
+                    place = f"/policy/rules/{index}/threat_model/{name}"
+                    raise limit_error(place, f"The context has {name} {known}. Send the same value here, or omit it.")
+
+    def _described_twice(self, attacker: ThreatModelSpec | None) -> Iterator[tuple[str, float, float | None]]:
+        """Yield the fields of an attacker that the context describes, too: name, value, and value of the context.
+
+        The value of the context is None if it states none.
+        """
+        context = self.context
+        match attacker:
+            case GlrtThreatModel(dimension=sent):
+                yield "dimension", sent, context.dimension
+            case PracticalThreatModel(epsilon_pmp=sent, delta=sent_delta):
+                yield "epsilon_pmp", sent, context.epsilon_pmp
+                yield "delta", sent_delta, None if context.epsilon_pmp is None else context.delta_pmp or 0.0
+            case _:
+                return
 
     def _settled_policy(self, policy: Policy) -> Policy:
         """Return the policy with complete attackers: a missing neighbouring relation becomes that of the run."""

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy.stats import norm
+from pydantic import ValidationError
+from scipy.stats import binom, norm
 
 from api_schemas.assessments import AssessmentsRequest, AssessmentsResponse
 from service.engine_version import ENGINE_VERSION
@@ -32,6 +33,11 @@ def verdict(received: AssessmentsResponse) -> str:
     assert received.decision is not None
     [ruling] = received.decision.rulings
     return ruling.verdict
+
+
+def delta_of(mu: float) -> float:
+    """Return delta at epsilon 0 of two normal laws of unit variance at the distance `mu`: their total variation."""
+    return float(2 * norm.cdf(mu / 2) - 1)
 
 
 def power_of(mu: float, rate: float) -> float:
@@ -121,3 +127,63 @@ def test_attacker_of_single_steps_has_no_bound_for_several_runs() -> None:
     run = {"type": "gaussian", "noise_multiplier": 4.0}
     assert verdict(assess(run, {}, rule)) == "met"
     assert verdict(assess(run, {"tuning_runs": 3}, rule)) == "undecided"
+
+
+@pytest.mark.parametrize("kind", ["gaussian", "laplace", "discrete_gaussian"])
+@pytest.mark.parametrize("seed", range(2))
+def test_query_beside_training_is_not_violated_at_twice_its_movement(seed: int, kind: str) -> None:
+    """Averages are clipped in the training, and a query beside it may move by its stated sensitivity only."""
+    random = np.random.default_rng([SEED, 3, seed])
+    quiet = {"type": "dpsgd", "noise_multiplier": 200.0, "sample_rate": 1e-4, "steps": 2}
+    size = float(random.uniform(2, 4))
+    query = {"type": kind, "sigma": size, "sensitivity": 1} if kind == "discrete_gaussian" else {"type": kind}
+    query |= {} if "sigma" in query else {"noise_multiplier": size}
+    largest = 1 - float(np.exp(-0.5 / size)) if kind == "laplace" else delta_of(1 / size) * 1.001
+    rule = {"question": {"type": "delta", "epsilon": 0.0}, "at_most": largest + 0.01}
+    mechanisms = [quiet, query] if random.uniform() < 0.5 else [query, quiet]
+    received = assess({"type": "composed", "mechanisms": mechanisms}, {"microbatch_size": 4}, rule)
+    assert verdict(received) == "undecided"
+
+
+STATED: tuple[dict[str, Any], ...] = (
+    {"type": "gdp", "mu": 0.5},
+    {"type": "pure_dp", "epsilon": 0.5},
+    {"type": "approximate_dp", "epsilon": 0.5, "delta": 1e-6},
+    {"type": "zcdp", "rho": 0.1},
+    {"type": "rdp", "orders": [2.0], "epsilons": [0.1]},
+)
+
+
+@pytest.mark.parametrize("stated", STATED, ids=lambda each: each["type"])
+def test_met_limit_with_clipped_averages_is_met_by_the_stated_part(stated: dict[str, Any]) -> None:
+    """Who states a guarantee alone may have clipped averages in the run behind it, and so beside other noise."""
+    rule = {"question": {"type": "delta", "epsilon": 0.0}, "at_most": 0.9}
+    beside = {"type": "composed", "mechanisms": [{"type": "gaussian", "noise_multiplier": 50.0}, stated]}
+    context = {"microbatch_size": 4}
+    assert verdict(assess(beside, context, rule)) == verdict(assess(stated, context, rule)) == "undecided"
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_passes_that_draw_more_records_than_exist_are_not_met_at_fewer(seed: int) -> None:
+    """Draws with replacement add up over the passes: a record is in an update Binomial(draws, 1/size) times."""
+    random = np.random.default_rng([SEED, 4, seed])
+    size, noise, passes = int(random.integers(10, 40)), float(random.uniform(1, 3)), int(random.integers(3, 6))
+    batch = int(random.integers(size // 2, size + 1))
+    hits = np.arange(passes * batch + 1)
+    chances, outputs = binom.pmf(hits, passes * batch, 1 / size), np.linspace(-20, 80, 40_001)
+    moved = chances @ norm.pdf((outputs - hits[:, None]) / noise) / noise
+    width = outputs[1] - outputs[0]
+    advantage = float(np.maximum(moved - norm.pdf(outputs / noise) / noise, 0).sum() * width)
+    run = {"type": "dpsgd", "sampling": "fixed_with_replacement", "noise_multiplier": noise, "steps": 1}
+    run |= {"batch_size": batch, "dataset_size": size}
+    rule = {"question": {"type": "advantage"}, "at_most": advantage * 0.99}
+    assert verdict(assess(run, {"gradient_accumulation_steps": passes}, rule)) != "met"
+
+
+def test_attacker_of_a_rule_has_the_delta_of_the_context() -> None:
+    for delta, stated in ((0.0, 0.2), (0.2, None), (0.3, 0.2)):
+        attacker = {"type": "practical", "epsilon_pmp": 0.1, "delta": delta}
+        rule = {"question": {"type": "attack_accuracy", "prior": 0.5}, "at_most": 0.7, "threat_model": attacker}
+        context = {"epsilon_pmp": 0.1} | ({} if stated is None else {"delta_pmp": stated})
+        with pytest.raises(ValidationError, match="The context has delta"):
+            assess({"type": "gaussian", "noise_multiplier": 2.0}, context, rule)

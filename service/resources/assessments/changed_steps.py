@@ -11,10 +11,13 @@ from api_schemas.mechanisms import (
     MechanismSpec,
     MixtureComponent,
     MixtureMechanism,
+    NoisySgdMechanism,
+    PoissonSampledMechanism,
     RepeatedMechanism,
     SelectedMechanism,
 )
 
+Training: TypeAlias = DpsgdMechanism | NoisySgdMechanism | PoissonSampledMechanism
 Maker: TypeAlias = Callable[[MechanismSpec], MechanismSpec | None]
 
 

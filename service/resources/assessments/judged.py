@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final, Literal, NamedTuple, TypeAlias, final
+from typing import Final, Literal, NamedTuple, final
 
 from pydantic import ValidationError
 
@@ -32,14 +32,13 @@ from api_schemas.threat_models import ThreatModelSpec, WorstCaseThreatModel, wor
 from api_schemas.training_runs import listed
 from api_schemas.trials import LARGEST_TRIALS, FixedTrialCount, GeometricTrialCount
 from service.rendering.numbers import rounded_up
-from service.resources.assessments.changed_steps import Maker, mapped, remade
+from service.resources.assessments.changed_steps import Maker, Training, mapped, remade
 from service.resources.assessments.microbatches import half_the_noise, relations_attained
 
 RATE_AGREEMENT: Final = 0.01
 """Relative tolerance: rates are written with few digits."""
 
 ANY_QUESTION: Final = AdvantageQuestion(type="advantage")
-Training: TypeAlias = DpsgdMechanism | NoisySgdMechanism | PoissonSampledMechanism
 
 
 @final
@@ -269,7 +268,10 @@ def _with_records_of_all_passes(node: MechanismSpec, passes: int) -> MechanismSp
     if not isinstance(node, DpsgdMechanism):
         return node
     if node.batch_size is not None and node.dataset_size is not None:
-        return remade(node, batch_size=min(node.batch_size * passes, node.dataset_size))
+        drawn = node.batch_size * passes
+        if node.sampling == "fixed_with_replacement" and drawn > node.dataset_size:
+            return None  # more draws than records: no description has so many
+        return remade(node, batch_size=min(drawn, node.dataset_size))
     return remade(node, sample_rate=_each(node, lambda stated: min(stated * passes, 1.0)))
 
 

@@ -11,7 +11,8 @@ half the noise is an upper bound only.
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Iterator
+from typing import Final, TypeAlias
 
 from api_schemas.choices import NeighboringRelation
 from api_schemas.discrete_mechanisms import (
@@ -21,33 +22,79 @@ from api_schemas.discrete_mechanisms import (
     StaircaseMechanism,
 )
 from api_schemas.mechanisms import (
+    ApproximateDpMechanism,
+    ComposedMechanism,
     DpsgdMechanism,
     GaussianMechanism,
     GaussianMixtureMechanism,
+    GdpMechanism,
     LaplaceMechanism,
     MechanismSpec,
+    MixtureMechanism,
     NoisySgdMechanism,
     PoissonSampledMechanism,
+    PureDpMechanism,
+    RepeatedMechanism,
+    SelectedMechanism,
     nodes_of,
 )
-from service.resources.assessments.changed_steps import mapped, remade
+from api_schemas.stated_divergences import RdpMechanism, ZcdpMechanism
+from service.resources.assessments.changed_steps import Training, mapped, remade
 
+Noisy: TypeAlias = (
+    DpsgdMechanism
+    | NoisySgdMechanism
+    | GaussianMechanism
+    | GaussianMixtureMechanism
+    | LaplaceMechanism
+    | StaircaseMechanism
+    | DiscreteGaussianMechanism
+    | DiscreteLaplaceMechanism
+    | SkellamMechanism
+)
+"""Mechanisms whose noise may be that of clipped averages."""
+STATED: Final = (GdpMechanism, PureDpMechanism, ApproximateDpMechanism, ZcdpMechanism, RdpMechanism)
 ATTAINED: Final[frozenset[NeighboringRelation]] = frozenset({"add_or_remove_one", "zero_out"})
 
 
 def half_the_noise(spec: MechanismSpec) -> MechanismSpec | None:
     """Return the mechanism `spec` with twice the sensitivity relative to its noise.
 
-    The result is None if the noise of a step relative to a clipped average is unknown, or if no step states noise.
+    The result is None if the noise of a step relative to a clipped average is unknown, if no step states noise, or if a
+    stated guarantee may be that of the training because no part of the run is a training.
     """
+    nodes = nodes_of(spec)
+    if any(isinstance(node, STATED) for node in nodes) and not any(isinstance(node, Training) for node in nodes):
+        return None
     made = mapped(spec, _with_half_the_noise)
     return None if made == spec else made
 
 
 def relations_attained(spec: MechanismSpec) -> frozenset[NeighboringRelation]:
-    """Return the relations under which the mechanism `spec` with half the noise is the true run for some data."""
+    """Return the relations under which the mechanism `spec` with half the noise is the true run for some data.
+
+    There are none if noise of several kinds is in the run: a query beside training clips no averages.
+    """
     runs = (node for node in nodes_of(spec) if isinstance(node, DpsgdMechanism))
-    return ATTAINED if all(run.sampling == "poisson" for run in runs) else frozenset()
+    alike = len(set(_kinds_of_noise(spec))) <= 1
+    return ATTAINED if alike and all(run.sampling == "poisson" for run in runs) else frozenset()
+
+
+def _kinds_of_noise(spec: MechanismSpec) -> Iterator[str]:
+    # the types of the outermost nodes that hold noise: a sampled step counts as one
+    match spec:
+        case RepeatedMechanism(mechanism=inner) | SelectedMechanism(mechanism=inner):
+            yield from _kinds_of_noise(inner)
+        case ComposedMechanism(mechanisms=parts):
+            for part in parts:
+                yield from _kinds_of_noise(part)
+        case MixtureMechanism(components=components):
+            for component in components:
+                yield from _kinds_of_noise(component.mechanism)
+        case PoissonSampledMechanism(mechanism=inner):
+            yield from ["poisson_sampled"] if isinstance(inner, Noisy) else []
+        case _:
+            yield from [spec.type] if isinstance(spec, Noisy) else []
 
 
 def _with_half_the_noise(node: MechanismSpec) -> MechanismSpec | None:
