@@ -41,7 +41,7 @@ from service.resources.assessments.attackers import (
 from service.resources.assessments.hazards import Numbers, assessed_hazards
 from service.resources.assessments.judged import AssessedRun, RunWithHazards, judged
 from service.resources.assessments.policy import SECOND_WORK, Rules
-from service.resources.assessments.premises import assessed, check_attested
+from service.resources.assessments.premises import assessed, assumptions_behind, check_attested
 from service.resources.assessments.rule_results import RulingGrounds, decision
 from service.resources.assessments.summaries import gdp_summary, one_point
 from service.resources.bounds import ResolvedRequest, bounds_quote
@@ -99,7 +99,7 @@ def _compute_figures(request: AssessmentsRequest, plans: AssessmentPlans, assump
         asking.together(_worst_case_questions_with_pointers(request, run, questions), work)
         answers = [asking.worst_case(question, "/context") for question in questions]
         relaxed, others = _answers_of_weaker_attackers(run, plans, shares, asking)
-        rules = Rules(request, asking)
+        rules = Rules(request, run, asking)
         relaxed_assumptions = [code for each in relaxed for code in each["assumptions"]]
         check_attested(context, (*assumptions, *relaxed_assumptions, *rules.assumptions))
         power = _power_at(context.false_positive_rate, answers[2])
@@ -125,7 +125,7 @@ def _response(request: AssessmentsRequest, plans: AssessmentPlans, digest: str, 
     run, context = settled.run, request.context
     model = threat_model_of(run.threat_model)
     known = caveats(mechanism_of(request.mechanism), model)
-    assumptions = known.assumptions + assumptions_of(model, mechanism_of(request.mechanism))
+    assumptions = assumptions_behind(request.mechanism, settled)
     answers, power, relaxed, others, rules, gdp, point = _compute_figures(request, plans, assumptions)
     everybody = assessed(assumptions, context)
     grounds = RulingGrounds(described, settled, everybody, rules.assumptions_of)

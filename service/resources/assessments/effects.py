@@ -149,7 +149,8 @@ HAZARDS: Final[Mapping[HazardCode, HazardRow]] = {
         "Other runs on the same data determined the settings.",
         "Count all runs, or tune on other data.",
         "numbers_changed",
-        "Every number covers the choice of the best run: the upper bound holds for every score.",
+        "Every number covers the choice of the best run, by any score of its result. The assumption score_is_covered "
+        "covers scores that read more.",
     ),
     "variants_are_not_private": HazardRow(
         "Several published variants of the technique are not private.",

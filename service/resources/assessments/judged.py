@@ -28,7 +28,7 @@ from api_schemas.mechanisms import (
     nodes_of,
 )
 from api_schemas.questions import AdvantageQuestion
-from api_schemas.threat_models import ThreatModelSpec, WorstCaseThreatModel
+from api_schemas.threat_models import ThreatModelSpec, WorstCaseThreatModel, worst_case_beside
 from api_schemas.training_runs import listed
 from api_schemas.trials import LARGEST_TRIALS, FixedTrialCount, GeometricTrialCount
 from service.rendering.numbers import rounded_up
@@ -122,11 +122,11 @@ class RunWithHazards:
     def is_attained(self, attacker: ThreatModelSpec | None) -> bool:
         """Return whether lower bounds for the run with the changes are also lower bounds for the run that takes place.
 
-        This holds if every change is attained (`Change.attained`) under the neighbouring relation of `attacker`, or of
-        the run if the attacker states none.
+        This holds if every change is attained (`Change.attained`) under the neighbouring relation of the worst case
+        beside `attacker`, or of the run without an attacker.
         """
-        asked = attacker if isinstance(attacker, WorstCaseThreatModel) else self.run.threat_model
-        return all(asked.neighboring_relation in each.attained for each in self.changes)
+        faced = self.run.threat_model if attacker is None else worst_case_beside((attacker,), self.run.mechanism)
+        return all(faced.neighboring_relation in each.attained for each in self.changes)
 
     @property
     def text(self) -> str | None:

@@ -27,10 +27,10 @@ SECOND_WORK: Final = 4e6
 
 @final
 class Rules:
-    """Rules of the policy of a request, answered for the run with the changes of its hazards."""
+    """Rules of the policy of a request, answered for the run `run` with the changes of its hazards."""
 
-    def __init__(self, request: AssessmentsRequest, asking: Answering) -> None:
-        self._request, self._asking = request, asking
+    def __init__(self, request: AssessmentsRequest, run: AssessedRun, asking: Answering) -> None:
+        self._request, self._run, self._asking = request, run, asking
         self._rules: Sequence[PolicyRule] = () if request.policy is None else request.policy.rules
         self._answers: list[ResponseFields] = []
 
@@ -47,7 +47,7 @@ class Rules:
     def _about_attacker(self, rule: PolicyRule) -> tuple[Assumption, ...]:
         if rule.threat_model is None:
             return ()
-        return assumptions_of(threat_model_of(rule.threat_model), mechanism_of(self._request.mechanism))
+        return assumptions_of(threat_model_of(rule.threat_model), mechanism_of(self._run.for_relaxed))
 
     def answer(self) -> None:
         """Answer every rule of the policy with the work that the caller allows, and store the answers.

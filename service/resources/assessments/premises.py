@@ -8,8 +8,13 @@ from typing import Final
 from api_schemas.assessment_context import AssessmentContext, Attestation
 from api_schemas.assessments import AssessedAssumption
 from api_schemas.assumptions_and_hazards import Assumption
+from api_schemas.mechanisms import MechanismSpec
 from service.privacy.errors import UnsupportedCombination
+from service.privacy.mechanisms.selected import SCORE_IS_COVERED, TRIALS_IGNORE_DATA
 from service.rendering.sentences.void import RELAXED, STILL
+from service.resources.assessments.judged import RunWithHazards
+from service.resources.caveats import caveats
+from service.resources.parts import assumption_of, mechanism_of
 
 _NO_BOUND: Final = "The numbers here are no bounds."
 _TOO_LOW: Final = "Every number here is too low, by an unknown amount."
@@ -55,6 +60,21 @@ def if_not(code: str) -> str:
     An unknown code counts as an assumption about a weaker attacker, whose numbers then do not hold.
     """
     return IF_NOT.get(code, RELAXED)
+
+
+def assumptions_behind(described: MechanismSpec, judged: RunWithHazards) -> tuple[Assumption, ...]:
+    """Return the assumptions behind the numbers of an assessment, each once.
+
+    The numbers are those of the run `judged` with the changes of its hazards. Its assumptions follow those of the
+    mechanism `described`: the choice of the best run, for example, has assumptions of its own.
+    """
+    found = [each for spec in (described, judged.run.mechanism) for each in caveats(mechanism_of(spec)).assumptions]
+    if any(each.code == "tuning_not_accounted" for each in judged.changes):
+        found += [assumption_of(SCORE_IS_COVERED), assumption_of(TRIALS_IGNORE_DATA)]
+    known: dict[str, Assumption] = {}
+    for each in found:
+        known.setdefault(each.code, each)
+    return tuple(known.values())
 
 
 def assessed(assumptions: Sequence[Assumption], context: AssessmentContext) -> tuple[AssessedAssumption, ...]:

@@ -31,6 +31,7 @@ FINEST: Final = 1e-16
 """Smallest tolerance of a request."""
 ATTACKER_REFUTED: Final = "An assumption about the attacker of this limit does not hold."
 ONE_RECORD: Final = "The theory of this attacker covers one record, and one privacy unit may have several records."
+ABOUT_ONE_RECORD: Final = (ONE_RECORD, HAZARDS["records_not_capped"].why)
 ONLY_FROM_ABOVE: Final = "The only proved fact is that the run reveals no more than the run with its hazards."
 
 
@@ -89,6 +90,8 @@ def ruling(
     reason = _why_undecided(rule, grounds)
     if reason is not None and (verdict == "met" or reason in (ATTACKER_REFUTED, NO_BOUND)):
         verdict = "undecided"
+    elif reason in ABOUT_ONE_RECORD and not _is_on_the_safe_side(rule):
+        verdict = "undecided"  # several records together reveal more, and may reach the limit
     elif verdict == "met" and not is_attained and not _is_on_the_safe_side(rule):
         verdict, reason = "undecided", ONLY_FROM_ABOVE
     elif beside is not None and verdict == "undecided":
