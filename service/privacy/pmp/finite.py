@@ -17,7 +17,7 @@ from typing import Final, Literal, final
 
 import numpy as np
 
-from service.privacy.enclosure import Enclosure, Evidence
+from service.privacy.enclosure import SMALLEST, Enclosure, Evidence
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 from service.privacy.questions.bayes import widened
@@ -248,9 +248,12 @@ def _split_sums(column: Sequence[float], signs: Sequence[float]) -> tuple[float,
 
 
 def _log_ratios(smaller: FloatArray, change: FloatArray) -> FloatArray:
-    """Return ln(1 + `change`/`smaller`); infinite if only `smaller` is 0, and 0 if both are 0."""
+    """Return ln(1 + `change`/`smaller`); infinite if only `smaller` is 0, and 0 if both are 0.
+
+    A positive `change` has a positive result, also where the quotient underflows.
+    """
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-        ratios = np.where(change > 0, change / smaller, 0.0)
+        ratios = np.where(change > 0, np.maximum(change / smaller, SMALLEST), 0.0)
         beyond = np.log(change) - np.log(smaller)
     return np.where(np.isinf(ratios), beyond, np.log1p(ratios))
 
@@ -287,9 +290,11 @@ def _probability(value: float, slack: float, divided: float) -> Enclosure:
 def _enclose(value: float, divided: float) -> Enclosure:
     """Enclose a number `value` with rounding errors and the absolute error `divided` of normalised rows.
 
-    The values 0 and infinity are exact apart from the error of normalised rows.
+    The values 0 and infinity are exact apart from the error of normalised rows. A quotient below the smallest normal
+    double has the absolute error `SMALLEST`.
     """
-    lower, upper = value * (1 - ROUNDING) - divided, value * (1 + ROUNDING) + divided
+    slack = divided + (SMALLEST if 0 < value < LEAST_NORMAL else 0.0)
+    lower, upper = value * (1 - ROUNDING) - slack, value * (1 + ROUNDING) + slack
     return Enclosure(max(lower, 0.0), upper, _evidence(divided))
 
 

@@ -20,6 +20,7 @@ from service.privacy.enclosure import Enclosure, EnclosureArray, Evidence
 from service.privacy.numerics.arrays import FloatArray, IndexArray
 from service.privacy.numerics.roots import many_bisected
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
+from service.privacy.numerics.work import count_work
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 from service.privacy.trade_off.enclosed.logs import log_ends
 from service.privacy.trade_off.shifted.location_law import NORMAL
@@ -106,6 +107,8 @@ ROUNDS: Final = 5
 COARSE: Final = 0.125
 """Distance of the thresholds of the first grid, in standard deviations."""
 BISECTIONS: Final = 64
+A_SEARCH, A_VALUE = 400.0, 25.0
+"""CPU time in microseconds of a search for thresholds, and of each value in it."""
 CHUNK: Final = 1 << 20
 """Largest count of values times thresholds in one array."""
 
@@ -180,6 +183,7 @@ class ThresholdTests:
         The false positive rates are proved. If even the first threshold has a larger rate, the test never rejects H0,
         with power 0.
         """
+        count_work(A_SEARCH + A_VALUE * len(alpha))
         x, known = self.coarse
         place = np.searchsorted(known.alpha, np.log(alpha) * (1 + FUNCTION_ERROR))
         inside = x[np.clip(place - 1, 0, len(x) - 1)]
@@ -211,6 +215,7 @@ class ThresholdTests:
         array, shape (n,)
             The largest gains.
         """
+        count_work(A_SEARCH + A_VALUE * len(values))
         found = np.full(len(values), -np.inf)
         x, known = self.coarse
         size = max(CHUNK // len(x), 1)

@@ -196,6 +196,18 @@ def test_ratios_beyond_largest_double_are_handled() -> None:
     assert_encloses(largest.epsilon, mpmath.log(mpmath.mpf(2) ** 1072))
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_sums_that_differ_by_the_smallest_doubles_are_enclosed(seed: int) -> None:
+    """Epsilon of sums that differ by a subnormal number: the quotient is rounded, or underflows to 0."""
+    random = np.random.default_rng(seed)
+    common, tiny, pairs = random.integers(1, 65) / 64, random.integers(1, 4) * 5e-324, 1 + seed % 2
+    # A subset and its complement, in the places k and 5 - k, hold every point once.
+    first = [common] * pairs + [tiny] + [0.0] * 3
+    first[6 - pairs :] = [common] * pairs
+    table = MembershipTable.of(Rows.of([[value, 1 - value] for value in first]), list(combinations(range(4), 2)))
+    assert_encloses(table.epsilon().epsilon, mpmath.log1p(mpmath.mpf(tiny) / (pairs * mpmath.mpf(common))))
+
+
 def test_rows_summing_slightly_above_one_are_normalised() -> None:
     table = MembershipTable.of(Rows.of([[1.0 + 5e-10, 0.0], [0.0, 1.0 + 5e-10]]), [[0], [1]])
     for found in (table.delta(0.0), table.delta(1e3), table.bayes_success()):
