@@ -60,23 +60,26 @@ class AssessmentsRequest(Request):
     def _check_attackers(self, policy: Policy) -> None:
         """Raise PydanticCustomError if a policy rule describes an attacker differently from the context."""
         for index, rule in enumerate(policy.rules):
-            for name, sent, known in self._described_twice(rule.threat_model):
+            for name, sent, described, known in self._described_twice(rule.threat_model):
                 if known is not None and sent != known:
                     place = f"/policy/rules/{index}/threat_model/{name}"
-                    raise limit_error(place, f"The context has {name} {known}. Send the same value here, or omit it.")
+                    raise limit_error(
+                        place, f"The context has {described} {known}. Send the same value in both places."
+                    )
 
-    def _described_twice(self, attacker: ThreatModelSpec | None) -> Iterator[tuple[str, float, float | None]]:
-        """Yield the fields of an attacker that the context describes, too: name, value, and value of the context.
+    def _described_twice(self, attacker: ThreatModelSpec | None) -> Iterator[tuple[str, float, str, float | None]]:
+        """Yield the fields of an attacker that the context has, too: name and value here, name and value there.
 
         The value of the context is None if it states none.
         """
         context = self.context
         match attacker:
             case GlrtThreatModel(dimension=sent):
-                yield "dimension", sent, context.dimension
+                yield "dimension", sent, "dimension", context.dimension
             case PracticalThreatModel(epsilon_pmp=sent, delta=sent_delta):
-                yield "epsilon_pmp", sent, context.epsilon_pmp
-                yield "delta", sent_delta, None if context.epsilon_pmp is None else context.delta_pmp or 0.0
+                yield "epsilon_pmp", sent, "epsilon_pmp", context.epsilon_pmp
+                known = None if context.epsilon_pmp is None else context.delta_pmp or 0.0
+                yield "delta", sent_delta, "delta_pmp", known
             case _:
                 return
 

@@ -107,12 +107,12 @@ def new_key(
 
 def digest_of(digest_key: bytes, identifier: bytes, secret: bytes) -> bytes:
     """Return HMAC-SHA-256 of the id and the secret of an API key, with the secret key `digest_key`."""
-    begun = _begun(digest_key).copy()
-    begun.update(identifier + b"_" + secret)
-    return begun.digest()
+    digest = _hmac_of_context(digest_key).copy()
+    digest.update(identifier + b"_" + secret)
+    return digest.digest()
 
 
 @lru_cache(maxsize=4)  # a service has one or two of these keys
-def _begun(digest_key: bytes) -> hmac.HMAC:
+def _hmac_of_context(digest_key: bytes) -> hmac.HMAC:
     # OpenSSL takes several times as long for a new HMAC as for a copy
     return hmac.new(digest_key, _CONTEXT, "sha256")

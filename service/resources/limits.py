@@ -23,8 +23,8 @@ ADVICE: Final[dict[str, str]] = {
     "note names.",
     "tolerance_too_fine": "Send a relative_tolerance of 1e-6 or more, at no cost. Rounding is part of both bounds.",
     "work_spent": (
-        "Send fewer questions in one request, or a run with fewer different parts. All questions together share twice "
-        "the work limit of a single question."
+        "Send fewer questions in one request, at no cost: together they share twice the work limit of a single one. "
+        "For a single question, send a run with fewer different parts."
     ),
     "time_spent": "Send the request again when the service is less busy, at the same cost, or as a job, which has a "
     "longer time limit. The time limit ended the search.",

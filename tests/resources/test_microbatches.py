@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from typing import Any
 
@@ -11,12 +10,9 @@ import pytest
 from numpy.random import Generator
 from scipy import stats
 
-from api_schemas.assessments import AssessmentsRequest, AssessmentsResponse
-from service.engine_version import ENGINE_VERSION
-from service.importers.catalogue import validate_with_imports
-from service.resources.assessments.assessment import ASSESSMENTS
+from api_schemas.assessments import AssessmentsResponse
+from tests.rendering.assessment_cases import assess
 
-NAME = "sha256:" + "0" * 64
 SEED = 20261128
 DELTA = 1e-5
 EPSILON = 0.25
@@ -24,11 +20,9 @@ QUIET = {"type": "dpsgd", "noise_multiplier": 50.0, "sample_rate": 0.001, "steps
 """A step of training that adds hardly anything to the other parts."""
 
 
-def assess(mechanism: dict[str, Any], rule: dict[str, Any], **more: Any) -> AssessmentsResponse:
-    sent: dict[str, Any] = {"mechanism": mechanism, "context": {"delta": DELTA, "microbatch_size": 4}, **more}
-    sent["policy"] = {"name": "gate", "rules": [rule]}
-    request = validate_with_imports(AssessmentsRequest, json.dumps(sent).encode())
-    return ASSESSMENTS.response(request, NAME, ENGINE_VERSION)
+def judge(mechanism: dict[str, Any], rule: dict[str, Any]) -> AssessmentsResponse:
+    context = {"delta": DELTA, "microbatch_size": 4}
+    return assess({"mechanism": mechanism, "context": context, "policy": {"name": "gate", "rules": [rule]}})
 
 
 def epsilon_of(mechanism: dict[str, Any], relation: str) -> float:
@@ -38,12 +32,7 @@ def epsilon_of(mechanism: dict[str, Any], relation: str) -> float:
         "context": {"delta": DELTA, "microbatch_size": 1},
         "threat_model": {"type": "worst_case", "neighboring_relation": relation},
     }
-    request = validate_with_imports(AssessmentsRequest, json.dumps(sent).encode())
-    [answer] = [
-        each
-        for each in ASSESSMENTS.response(request, NAME, ENGINE_VERSION).threat_models[0].answers
-        if each.type == "epsilon"
-    ]
+    [answer] = [each for each in assess(sent).threat_models[0].answers if each.type == "epsilon"]
     assert answer.upper is not None
     return float(answer.upper)
 
@@ -72,7 +61,7 @@ def test_integer_noise_beside_training_is_not_met_at_its_described_sensitivity(k
     noise, delta = integer_noise(random, kind)
     beside = {"type": "composed", "mechanisms": [QUIET, noise]}
     for mechanism, factor, wrong in ((beside, 0.99, "met"), (noise, 0.99, "met"), (noise, 1.02, "violated")):
-        received = assess(mechanism, {"question": {"type": "delta", "epsilon": EPSILON}, "at_most": factor * delta})
+        received = judge(mechanism, {"question": {"type": "delta", "epsilon": EPSILON}, "at_most": factor * delta})
         assert received.decision is not None
         assert received.decision.rulings[0].verdict != wrong, (mechanism, factor)
 
@@ -81,7 +70,7 @@ def test_staircase_noise_beside_training_leaves_no_bound() -> None:
     """Noise with steps as long as a sensitivity is not staircase noise for twice that sensitivity."""
     staircase = {"type": "staircase", "epsilon": 0.5, "gamma": 0.4}
     rule = {"question": {"type": "epsilon", "delta": DELTA}, "at_most": 0.9}
-    assert assess({"type": "composed", "mechanisms": [QUIET, staircase]}, rule).verdict == "undecided"
+    assert judge({"type": "composed", "mechanisms": [QUIET, staircase]}, rule).verdict == "undecided"
 
 
 def fixed_or_shuffled(random: Generator) -> dict[str, Any]:
@@ -103,7 +92,7 @@ def test_batches_of_fixed_size_do_not_violate_a_limit_that_the_run_keeps(seed: i
     run = fixed_or_shuffled(random)
     relation = "zero_out" if run["sampling"] == "shuffled" else "add_or_remove_one"
     rule = {"question": {"type": "epsilon", "delta": DELTA}, "at_most": epsilon_of(run, relation) * 1.01}
-    assert assess(run, rule).verdict in ("met", "undecided")
+    assert judge(run, rule).verdict in ("met", "undecided")
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -119,6 +108,6 @@ def test_rule_about_replaced_records_is_not_violated_by_twice_the_movement(seed:
     replaced = {"type": "worst_case", "neighboring_relation": "replace_one"}
     rule: dict[str, Any] = {"question": {"type": "epsilon", "delta": DELTA}, "threat_model": replaced}
     rule["at_most"] = epsilon_of(run, "replace_one") * 1.01
-    assert assess(run, rule).verdict in ("met", "undecided")
+    assert judge(run, rule).verdict in ("met", "undecided")
     added = {"question": {"type": "epsilon", "delta": DELTA}, "at_most": epsilon_of(run, "add_or_remove_one") * 1.01}
-    assert assess(run, added).verdict == "violated"
+    assert judge(run, added).verdict == "violated"

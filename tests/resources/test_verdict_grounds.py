@@ -10,23 +10,17 @@ import pytest
 from pydantic import ValidationError
 from scipy.stats import binom, norm
 
-from api_schemas.assessments import AssessmentsRequest, AssessmentsResponse
-from service.engine_version import ENGINE_VERSION
-from service.importers.catalogue import validate_with_imports
-from service.resources.assessments.assessment import ASSESSMENTS
+from api_schemas.assessments import AssessmentsResponse
+from tests.rendering.assessment_cases import assess
 
-NAME = "sha256:" + "0" * 64
 SEED = 20261129
 DELTA = 1e-5
 RELATIONS = ("add_or_remove_one", "zero_out", "replace_one")
 
 
-def assess(mechanism: dict[str, Any], context: dict[str, Any], *rules: dict[str, Any]) -> AssessmentsResponse:
-    sent: dict[str, Any] = {"mechanism": mechanism, "context": {"delta": DELTA, **context}}
-    sent |= {"policy": {"name": "gate", "rules": rules, "requires": "all"}} if rules else {}
-    return ASSESSMENTS.response(
-        validate_with_imports(AssessmentsRequest, json.dumps(sent).encode()), NAME, ENGINE_VERSION
-    )
+def judge(mechanism: dict[str, Any], context: dict[str, Any], rule: dict[str, Any]) -> AssessmentsResponse:
+    policy = {"name": "gate", "rules": [rule], "requires": "all"}
+    return assess({"mechanism": mechanism, "context": {"delta": DELTA, **context}, "policy": policy})
 
 
 def verdict(received: AssessmentsResponse) -> str:
@@ -63,7 +57,7 @@ def test_clipped_averages_do_not_violate_limit_of_drawn_attacker(seed: int) -> N
         "at_most": power_of(2 / noise, rate) * (1 + 1e-6),
         "threat_model": {"type": "mixture", "components": drawn},
     }
-    received = assess({"type": "gaussian", "noise_multiplier": noise}, {"microbatch_size": 3}, rule)
+    received = judge({"type": "gaussian", "noise_multiplier": noise}, {"microbatch_size": 3}, rule)
     assert verdict(received) != "violated"
 
 
@@ -84,7 +78,7 @@ def test_limit_that_several_records_may_reach_is_not_violated(seed: int, attacke
         {"at_least": 1 - between, "reads": "type_two_error"},
     ):
         run = {"type": "gaussian", "noise_multiplier": noise}
-        assert verdict(assess(run, cap, {"question": question, **limit, **given})) == "undecided", limit
+        assert verdict(judge(run, cap, {"question": question, **limit, **given})) == "undecided", limit
 
 
 @pytest.mark.parametrize(
@@ -103,20 +97,20 @@ def test_numbers_of_changed_run_rest_on_its_assumptions(seed: int, context: dict
     sampled = {"type": "dpsgd", "noise_multiplier": noise, "sample_rate": float(random.uniform(0.01, 0.2)), "steps": 1}
     run = {"type": "gaussian", "noise_multiplier": noise} if "tuning_runs" in context else sampled
     rule = {"question": {"type": "epsilon", "delta": DELTA}, "at_most": 1e3}
-    received = assess(run, context, rule)
+    received = judge(run, context, rule)
     assert received.judged_as is not None
-    alone = assess(json.loads(received.judged_as.mechanism.model_dump_json()), {}, rule)
+    alone = judge(json.loads(received.judged_as.mechanism.model_dump_json()), {}, rule)
     assert {each.code for each in alone.assumptions} <= {each.code for each in received.assumptions}
-    attested = [{"code": each.code, "holds": "yes"} for each in assess(run, {}, rule).assumptions]
+    attested = [{"code": each.code, "holds": "yes"} for each in judge(run, {}, rule).assumptions]
     expected = "met_if_attested" if "tuning_runs" in context else "met"
-    assert assess(run, context | {"attested": attested}, rule).verdict == expected
+    assert judge(run, context | {"attested": attested}, rule).verdict == expected
 
 
 @pytest.mark.parametrize("runs", [2, 10**7])
 def test_score_that_reads_more_than_a_run_makes_the_choice_void(runs: int) -> None:
     context = {"tuning_runs": runs, "attested": [{"code": "score_is_covered", "holds": "no"}]}
     rule = {"question": {"type": "epsilon", "delta": DELTA}, "at_most": 1e4}
-    assert assess({"type": "gaussian", "noise_multiplier": 20.0}, context, rule).verdict == "void"
+    assert judge({"type": "gaussian", "noise_multiplier": 20.0}, context, rule).verdict == "void"
 
 
 def test_attacker_of_single_steps_has_no_bound_for_several_runs() -> None:
@@ -125,8 +119,8 @@ def test_attacker_of_single_steps_has_no_bound_for_several_runs() -> None:
     question = {"type": "trade_off", "false_positive_rates": [0.01]}
     rule = {"question": question, "at_most": 0.9, "threat_model": attacker}
     run = {"type": "gaussian", "noise_multiplier": 4.0}
-    assert verdict(assess(run, {}, rule)) == "met"
-    assert verdict(assess(run, {"tuning_runs": 3}, rule)) == "undecided"
+    assert verdict(judge(run, {}, rule)) == "met"
+    assert verdict(judge(run, {"tuning_runs": 3}, rule)) == "undecided"
 
 
 @pytest.mark.parametrize("kind", ["gaussian", "laplace", "discrete_gaussian"])
@@ -141,7 +135,7 @@ def test_query_beside_training_is_not_violated_at_twice_its_movement(seed: int, 
     largest = 1 - float(np.exp(-0.5 / size)) if kind == "laplace" else delta_of(1 / size) * 1.001
     rule = {"question": {"type": "delta", "epsilon": 0.0}, "at_most": largest + 0.01}
     mechanisms = [quiet, query] if random.uniform() < 0.5 else [query, quiet]
-    received = assess({"type": "composed", "mechanisms": mechanisms}, {"microbatch_size": 4}, rule)
+    received = judge({"type": "composed", "mechanisms": mechanisms}, {"microbatch_size": 4}, rule)
     assert verdict(received) == "undecided"
 
 
@@ -160,7 +154,7 @@ def test_met_limit_with_clipped_averages_is_met_by_the_stated_part(stated: dict[
     rule = {"question": {"type": "delta", "epsilon": 0.0}, "at_most": 0.9}
     beside = {"type": "composed", "mechanisms": [{"type": "gaussian", "noise_multiplier": 50.0}, stated]}
     context = {"microbatch_size": 4}
-    assert verdict(assess(beside, context, rule)) == verdict(assess(stated, context, rule)) == "undecided"
+    assert verdict(judge(beside, context, rule)) == verdict(judge(stated, context, rule)) == "undecided"
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -177,7 +171,7 @@ def test_passes_that_draw_more_records_than_exist_are_not_met_at_fewer(seed: int
     run = {"type": "dpsgd", "sampling": "fixed_with_replacement", "noise_multiplier": noise, "steps": 1}
     run |= {"batch_size": batch, "dataset_size": size}
     rule = {"question": {"type": "advantage"}, "at_most": advantage * 0.99}
-    assert verdict(assess(run, {"gradient_accumulation_steps": passes}, rule)) != "met"
+    assert verdict(judge(run, {"gradient_accumulation_steps": passes}, rule)) != "met"
 
 
 def test_attacker_of_a_rule_has_the_delta_of_the_context() -> None:
@@ -185,5 +179,5 @@ def test_attacker_of_a_rule_has_the_delta_of_the_context() -> None:
         attacker = {"type": "practical", "epsilon_pmp": 0.1, "delta": delta}
         rule = {"question": {"type": "attack_accuracy", "prior": 0.5}, "at_most": 0.7, "threat_model": attacker}
         context = {"epsilon_pmp": 0.1} | ({} if stated is None else {"delta_pmp": stated})
-        with pytest.raises(ValidationError, match="The context has delta"):
-            assess({"type": "gaussian", "noise_multiplier": 2.0}, context, rule)
+        with pytest.raises(ValidationError, match="The context has delta_pmp"):
+            judge({"type": "gaussian", "noise_multiplier": 2.0}, context, rule)

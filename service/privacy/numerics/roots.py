@@ -221,13 +221,13 @@ def falling_roots(
     return share, slope
 
 
-def lowest(steer: Callable[[float], float], bottom: float, top: float, close: float) -> float:
+def lowest(function: Callable[[float], float], bottom: float, top: float, close: float) -> float:
     """Return about the point where a function is smallest.
 
     Parameters
     ----------
-    steer : callable
-        The function. If it has several minima, the result may be near any of them.
+    function : callable
+        If it has several minima, the result may be near any of them.
     bottom, top : float
         Endpoints of the search.
     close : float
@@ -240,5 +240,5 @@ def lowest(steer: Callable[[float], float], bottom: float, top: float, close: fl
     """
     from scipy.optimize import minimize_scalar
 
-    found: Any = minimize_scalar(steer, bounds=(bottom, top), method="bounded", options={"xatol": close})
+    found: Any = minimize_scalar(function, bounds=(bottom, top), method="bounded", options={"xatol": close})
     return float(found.x)

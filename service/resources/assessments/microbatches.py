@@ -11,7 +11,6 @@ half the noise is an upper bound only.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Final, TypeAlias
 
 from api_schemas.choices import NeighboringRelation
@@ -23,19 +22,15 @@ from api_schemas.discrete_mechanisms import (
 )
 from api_schemas.mechanisms import (
     ApproximateDpMechanism,
-    ComposedMechanism,
     DpsgdMechanism,
     GaussianMechanism,
     GaussianMixtureMechanism,
     GdpMechanism,
     LaplaceMechanism,
     MechanismSpec,
-    MixtureMechanism,
     NoisySgdMechanism,
     PoissonSampledMechanism,
     PureDpMechanism,
-    RepeatedMechanism,
-    SelectedMechanism,
     nodes_of,
 )
 from api_schemas.stated_divergences import RdpMechanism, ZcdpMechanism
@@ -60,8 +55,8 @@ ATTAINED: Final[frozenset[NeighboringRelation]] = frozenset({"add_or_remove_one"
 def half_the_noise(spec: MechanismSpec) -> MechanismSpec | None:
     """Return the mechanism `spec` with twice the sensitivity relative to its noise.
 
-    The result is None if the noise of a step relative to a clipped average is unknown, if no step states noise, or if a
-    stated guarantee may be that of the training because no part of the run is a training.
+    The result is None if the noise of a step relative to a clipped average is unknown, or if no step states noise. So
+    it is for a stated guarantee in a run without training, because the guarantee may be that of the training.
     """
     nodes = nodes_of(spec)
     if any(isinstance(node, STATED) for node in nodes) and not any(isinstance(node, Training) for node in nodes):
@@ -76,25 +71,16 @@ def relations_attained(spec: MechanismSpec) -> frozenset[NeighboringRelation]:
     There are none if noise of several kinds is in the run: a query beside training clips no averages.
     """
     runs = (node for node in nodes_of(spec) if isinstance(node, DpsgdMechanism))
-    alike = len(set(_kinds_of_noise(spec))) <= 1
+    alike = len(_kinds_of_noise(spec)) <= 1
     return ATTAINED if alike and all(run.sampling == "poisson" for run in runs) else frozenset()
 
 
-def _kinds_of_noise(spec: MechanismSpec) -> Iterator[str]:
-    # the types of the outermost nodes that hold noise: a sampled step counts as one
-    match spec:
-        case RepeatedMechanism(mechanism=inner) | SelectedMechanism(mechanism=inner):
-            yield from _kinds_of_noise(inner)
-        case ComposedMechanism(mechanisms=parts):
-            for part in parts:
-                yield from _kinds_of_noise(part)
-        case MixtureMechanism(components=components):
-            for component in components:
-                yield from _kinds_of_noise(component.mechanism)
-        case PoissonSampledMechanism(mechanism=inner):
-            yield from ["poisson_sampled"] if isinstance(inner, Noisy) else []
-        case _:
-            yield from [spec.type] if isinstance(spec, Noisy) else []
+def _kinds_of_noise(spec: MechanismSpec) -> set[str]:
+    # a sampled step is one kind, whatever its noise
+    nodes = nodes_of(spec)
+    sampled = [node.mechanism for node in nodes if isinstance(node, PoissonSampledMechanism)]
+    alone = {node.type for node in nodes if isinstance(node, Noisy) and not any(node is each for each in sampled)}
+    return alone | {"poisson_sampled" for each in sampled if isinstance(each, Noisy)}
 
 
 def _with_half_the_noise(node: MechanismSpec) -> MechanismSpec | None:

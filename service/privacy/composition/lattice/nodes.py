@@ -253,22 +253,27 @@ def _parts_of_many(nodes: LatticeNodes, atoms: Atoms) -> tuple[list[FloatArray],
     losses, masses = np.array(atoms).T
     next_node: IndexArray = np.searchsorted(grid, losses)
 
-    def sums_at(weights: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the sums of the weights of all atoms up to each node, and of those above it."""
-        at = np.zeros(n + 1)
-        np.add.at(at, next_node, weights)
-        return running_sums(at)[:-1], running_sums(at[::-1])[::-1][1:]
+    def in_cells(weights: FloatArray) -> FloatArray:
+        """Return the sum of the weights of the atoms in each cell: cell k lies below node k, and cell n beyond all."""
+        cells = np.zeros(n + 1)
+        np.add.at(cells, next_node, weights)
+        return cells
 
-    below, above = sums_at(masses)
-    likely_below, likely_above = sums_at(masses * np.exp(losses))
-    rises = np.bincount(next_node, masses * np.expm1(losses - grid[next_node - 1]), n + 1)[1:]
-    falls = np.bincount(next_node, -masses * np.expm1(losses - grid[np.minimum(next_node, n - 1)]), n + 1)[:-1]
+    def below_and_above(weights: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the sums of the weights of all atoms up to each node, and of those above it."""
+        cells = in_cells(weights)
+        return running_sums(cells)[:-1], running_sums(cells[::-1])[::-1][1:]
+
+    below, above = below_and_above(masses)
+    ratio_below, ratio_above = below_and_above(masses * np.exp(losses))
+    rises = in_cells(masses * np.expm1(losses - grid[next_node - 1]))[1:]
+    falls = in_cells(-masses * np.expm1(losses - grid[np.minimum(next_node, n - 1)]))[:-1]
     from_above = x * (rises + np.append(above[1:], 0.0) * math.expm1(nodes.step))
     from_below = x * (falls - np.append(0.0, below[:-1]) * math.expm1(-nodes.step))
-    parts = [running_sums(from_above[::-1])[::-1], running_sums(from_below), likely_below + x * above]
-    far_below, _ = sums_at(masses * np.abs(losses))
-    _, far_above = sums_at(masses * np.exp(losses) * np.abs(losses))
-    blurred = x * (far_below + np.abs(grid) * below) + far_above + np.abs(grid) * likely_above
+    parts = [running_sums(from_above[::-1])[::-1], running_sums(from_below), ratio_below + x * above]
+    far_below, _ = below_and_above(masses * np.abs(losses))
+    _, far_above = below_and_above(masses * np.exp(losses) * np.abs(losses))
+    blurred = x * (far_below + np.abs(grid) * below) + far_above + np.abs(grid) * ratio_above
     summed = 2 * running_sum_error(n + 1) + int(np.bincount(next_node).max()) * UNIT_ROUNDOFF
     return parts, 32 * UNIT_ROUNDOFF * blurred, _ATOM_SLACK + summed
 

@@ -15,7 +15,7 @@ from service.privacy.composition.lattice.nodes import Lattice, LatticeNodes, Mov
 from service.privacy.enclosure import EnclosureArray
 
 DIGITS = 60
-WIDEST = 1e-11
+WIDEST = 5e-13
 """Largest error, relative to the functions of the atoms times one plus the size of the losses."""
 
 
